@@ -1,0 +1,504 @@
+//! Binding: a workload meets a cluster, and everything that depends on both is settled once.
+//!
+//! Afterwards every job is known to fit the cluster when it is empty, has its work in reference time, a speed on each
+//! GPU type, and a *shape*: jobs of one shape fit or do not fit together, which lets placement skip them together.
+
+use crate::cluster::GPU_TYPES_MAX;
+use crate::{Cluster, DependencyCondition, GpuTypeId, Job, JobId, MilliGpu, Names, Span, ThroughputTable, Workload};
+use std::collections::HashMap;
+
+/// A set of GPU types, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TypeSet(u64);
+
+impl TypeSet {
+    /// No type.
+    pub const EMPTY: Self = Self(0);
+
+    /// Whether the set is empty.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether a type is in the set.
+    pub fn contains(self, gpu_type: GpuTypeId) -> bool {
+        self.0 >> gpu_type.index() & 1 == 1
+    }
+
+    /// Adds a type.
+    pub fn insert(&mut self, gpu_type: GpuTypeId) {
+        self.0 |= 1 << gpu_type.index();
+    }
+
+    /// Adds all types of another set.
+    pub fn insert_all(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// The types of this set that are not in `other`.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The types in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = GpuTypeId> {
+        (0..GPU_TYPES_MAX).filter(move |index| self.0 >> index & 1 == 1).map(GpuTypeId::from_index)
+    }
+}
+
+/// A row in the table of shapes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShapeId(pub u32);
+
+impl ShapeId {
+    /// The row of this shape.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Everything about a job that decides where it fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Gang size.
+    pub gpus: u32,
+    /// Share of each GPU.
+    pub share: MilliGpu,
+    /// Memory on each GPU.
+    pub memory_mib: u32,
+    /// Over how many nodes it may be spread; 0 means any.
+    pub nodes_max: u32,
+    /// Types it can run on.
+    pub types: TypeSet,
+    /// Row of the speeds of this shape's jobs: the order in which types are tried depends on it.
+    pub speeds: u32,
+}
+
+impl Shape {
+    /// Whether it takes whole GPUs.
+    pub fn is_exclusive(&self) -> bool {
+        self.share == MilliGpu::WHOLE
+    }
+}
+
+/// Why a job of the workload cannot be run on the cluster at all.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{source_name}{}: job {job}: {problem}", if *.line > 0 { format!(":{line}") } else { String::new() })]
+pub struct BindError {
+    /// The trace.
+    pub source_name: String,
+    /// Its line.
+    pub line: u32,
+    /// What the trace calls the job.
+    pub job: String,
+    /// What is wrong.
+    pub problem: BindProblem,
+}
+
+/// What can be wrong between one job and the cluster.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BindProblem {
+    /// A GPU type the cluster does not have.
+    #[error("gpu_type: the cluster has no `{given}`; it has {known}")]
+    UnknownGpuType {
+        /// What the job asks for.
+        given: String,
+        /// What there is.
+        known: String,
+    },
+    /// More GPUs than there are.
+    #[error("gpus: a gang of {wanted} does not fit the cluster: {largest}")]
+    GangTooLarge {
+        /// GPUs it wants.
+        wanted: u32,
+        /// What the cluster could give at most.
+        largest: String,
+    },
+    /// More memory than a GPU has.
+    #[error("memory_mib: {wanted} MiB on each GPU is more than any GPU it may use has ({largest} MiB)")]
+    MemoryTooLarge {
+        /// MiB it wants.
+        wanted: u32,
+        /// MiB of the largest GPU.
+        largest: u32,
+    },
+    /// Steps, but no throughput for them.
+    #[error("job_type: no throughput for `{job_type}` with {gpus} GPUs in {table}{hint}")]
+    UnknownJobType {
+        /// The job type.
+        job_type: String,
+        /// Its gang size.
+        gpus: u32,
+        /// The table looked in.
+        table: String,
+        /// What the table does know.
+        hint: String,
+    },
+    /// It takes no time.
+    #[error("duration_s: the job has no work to do; give a duration or steps above 0")]
+    NoWork,
+    /// It waits for a job that was left out.
+    #[error("after: the job it waits for was skipped")]
+    DependencySkipped,
+    /// It waits for itself, round a circle.
+    #[error("after: it waits for itself, through job {through}")]
+    DependencyCircle {
+        /// The job it waits for.
+        through: String,
+    },
+}
+
+/// What to do with jobs that cannot run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadJobs {
+    /// Stop at the first.
+    Refuse,
+    /// Leave them out and list them.
+    Skip,
+}
+
+/// A workload on a cluster, ready to be scheduled.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// Where the jobs came from.
+    pub source: String,
+    /// Users and job types.
+    pub names: Names,
+    /// The jobs, numbered by arrival.
+    pub jobs: Vec<Job>,
+    /// What they run on.
+    pub cluster: Cluster,
+    /// The distinct shapes.
+    pub shapes: Vec<Shape>,
+    /// The shape of each job.
+    pub shape_of: Vec<ShapeId>,
+    /// Distinct rows of speeds, one value per GPU type.
+    pub speeds: Vec<Box<[f64]>>,
+    /// For each job, the jobs that wait for it.
+    pub dependants: HashMap<JobId, Vec<JobId>>,
+    /// Jobs left out, and why.
+    pub skipped: Vec<BindError>,
+    /// The throughput table used, if any job is measured in steps.
+    pub throughput_source: Option<String>,
+}
+
+impl Bound {
+    /// Binds a workload to a cluster.
+    pub fn new(workload: Workload, cluster: Cluster, table: &ThroughputTable, bad_jobs: BadJobs) -> Result<Self, BindError> {
+        let mut bound = Self {
+            source: workload.source,
+            names: workload.names,
+            jobs: Vec::with_capacity(workload.jobs.len()),
+            cluster,
+            shapes: Vec::new(),
+            shape_of: Vec::with_capacity(workload.jobs.len()),
+            speeds: Vec::new(),
+            dependants: HashMap::new(),
+            skipped: Vec::new(),
+            throughput_source: None,
+        };
+        let mut binder = Binder::new(&bound.cluster, table);
+        let circle = find_circle(&workload.jobs);
+        let mut new_ids = vec![None; workload.jobs.len()];
+        for mut job in workload.jobs {
+            let checked = match circle {
+                Some((member, through)) if member == job.id => {
+                    Err(BindProblem::DependencyCircle { through: through.to_string() })
+                }
+                _ => binder.bind(&mut job, &bound.names, &bound.cluster, &new_ids),
+            };
+            match checked {
+                Ok(shape) => {
+                    new_ids[job.id.index()] = Some(JobId::from_index(bound.jobs.len()));
+                    job.id = JobId::from_index(bound.jobs.len());
+                    if job.steps > 0.0 {
+                        bound.throughput_source = Some(table.source.clone());
+                    }
+                    bound.shape_of.push(shape);
+                    bound.jobs.push(job);
+                }
+                Err(problem) => {
+                    let error = BindError { source_name: bound.source.clone(), line: job.line, job: job.display_id(), problem };
+                    if bad_jobs == BadJobs::Refuse {
+                        return Err(error);
+                    }
+                    bound.skipped.push(error);
+                }
+            }
+        }
+        for job in &mut bound.jobs {
+            for dependency in &mut job.after {
+                if let Some(id) = new_ids[dependency.job.index()] {
+                    dependency.job = id;
+                }
+                bound.dependants.entry(dependency.job).or_default().push(job.id);
+            }
+        }
+        bound.shapes = binder.shapes;
+        bound.speeds = binder.speeds;
+        Ok(bound)
+    }
+
+    /// A job of the workload.
+    pub fn job(&self, job: JobId) -> &Job {
+        &self.jobs[job.index()]
+    }
+
+    /// The shape of a job.
+    pub fn shape(&self, job: JobId) -> &Shape {
+        &self.shapes[self.shape_of[job.index()].index()]
+    }
+
+    /// The speeds of a job, one per GPU type.
+    pub fn speeds(&self, job: JobId) -> &[f64] {
+        &self.speeds[self.shape(job).speeds as usize]
+    }
+
+    /// The best speed a job can have anywhere it may run.
+    pub fn best_speed(&self, job: JobId) -> f64 {
+        let speeds = self.speeds(job);
+        self.shape(job).types.iter().map(|gpu_type| speeds[gpu_type.index()]).fold(0.0, f64::max)
+    }
+}
+
+/// A job on a circle of dependencies and the one it waits for there, if there is a circle.
+fn find_circle(jobs: &[Job]) -> Option<(JobId, JobId)> {
+    // Jobs that wait for nothing unresolved are peeled off until none is left or all left wait for each other.
+    let mut unresolved = jobs.iter().map(|job| job.after.len()).collect::<Vec<_>>();
+    let mut dependants: HashMap<JobId, Vec<JobId>> = HashMap::new();
+    for job in jobs {
+        for dependency in &job.after {
+            dependants.entry(dependency.job).or_default().push(job.id);
+        }
+    }
+    let mut ready = jobs.iter().filter(|job| job.after.is_empty()).map(|job| job.id).collect::<Vec<_>>();
+    while let Some(job) = ready.pop() {
+        for dependant in dependants.get(&job).into_iter().flatten() {
+            unresolved[dependant.index()] -= 1;
+            if unresolved[dependant.index()] == 0 {
+                ready.push(*dependant);
+            }
+        }
+    }
+    let stuck = jobs.iter().find(|job| unresolved[job.id.index()] > 0)?;
+    let through = stuck.after.iter().find(|dependency| unresolved[dependency.job.index()] > 0)?;
+    Some((stuck.id, through.job))
+}
+
+/// The tables being filled while jobs are bound.
+struct Binder<'a> {
+    table: &'a ThroughputTable,
+    /// GPUs of each type, and the largest number of them on one node, on two, … (for limits on nodes).
+    counts: Vec<Vec<u32>>,
+    shapes: Vec<Shape>,
+    shape_ids: HashMap<Shape, ShapeId>,
+    speeds: Vec<Box<[f64]>>,
+    speed_ids: HashMap<Vec<u64>, u32>,
+    /// Work per step and row of speeds of the job types seen.
+    steps_seen: HashMap<(crate::Name, u32), (f64, u32)>,
+}
+
+impl<'a> Binder<'a> {
+    fn new(cluster: &Cluster, table: &'a ThroughputTable) -> Self {
+        let mut per_node = vec![vec![0_u32; cluster.nodes.len()]; cluster.types.len()];
+        for gpu in &cluster.gpus {
+            per_node[gpu.gpu_type.index()][gpu.node.index()] += 1;
+        }
+        for counts in &mut per_node {
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            let mut sum = 0;
+            for count in counts {
+                sum += *count;
+                *count = sum;
+            }
+        }
+        Self {
+            table,
+            counts: per_node,
+            shapes: Vec::new(),
+            shape_ids: HashMap::new(),
+            speeds: Vec::new(),
+            speed_ids: HashMap::new(),
+            steps_seen: HashMap::new(),
+        }
+    }
+
+    fn bind(&mut self, job: &mut Job, names: &Names, cluster: &Cluster, new_ids: &[Option<JobId>]) -> Result<ShapeId, BindProblem> {
+        let earlier_skipped = |dependency: &crate::Dependency| {
+            dependency.job < job.id && dependency.condition == DependencyCondition::Ok && new_ids[dependency.job.index()].is_none()
+        };
+        if job.after.iter().any(earlier_skipped) {
+            return Err(BindProblem::DependencySkipped);
+        }
+        let speeds = self.speeds_of(job, names, cluster)?;
+        if job.work == Span::ZERO {
+            return Err(BindProblem::NoWork);
+        }
+        let types = self.types_of(job, names, cluster, speeds)?;
+        let shape =
+            Shape { gpus: job.gpus, share: job.share, memory_mib: job.memory_mib, nodes_max: job.nodes_max, types, speeds };
+        let next = ShapeId(self.shapes.len() as u32);
+        let id = *self.shape_ids.entry(shape).or_insert(next);
+        if id == next {
+            self.shapes.push(shape);
+        }
+        Ok(id)
+    }
+
+    /// The row of speeds of a job; fills in the work of a job given in steps.
+    fn speeds_of(&mut self, job: &mut Job, names: &Names, cluster: &Cluster) -> Result<u32, BindProblem> {
+        let job_type = names.text(job.kind);
+        let in_steps = job.steps > 0.0;
+        if in_steps && let Some(&(seconds_per_step, row)) = self.steps_seen.get(&(job.kind, job.gpus)) {
+            job.work = Span::from_seconds(job.steps * seconds_per_step).unwrap_or(Span::ZERO);
+            return Ok(row);
+        }
+        if in_steps && self.table.knows(job_type, job.gpus) {
+            let speeds = cluster.types.iter().map(|kind| self.table.get(job_type, job.gpus, &kind.name).unwrap_or(0.0));
+            let speeds = speeds.collect::<Vec<_>>();
+            let best = speeds.iter().copied().fold(0.0, f64::max);
+            if best > 0.0 {
+                let row = self.speed_row(speeds.iter().map(|speed| speed / best).collect());
+                self.steps_seen.insert((job.kind, job.gpus), (1.0 / best, row));
+                job.work = Span::from_seconds(job.steps / best).unwrap_or(Span::ZERO);
+                return Ok(row);
+            }
+        }
+        if in_steps && job.work == Span::ZERO {
+            let sizes = self.table.gang_sizes(job_type);
+            let hint = if sizes.is_empty() {
+                let known = self.table.job_types().into_iter().take(4).collect::<Vec<_>>().join("`, `");
+                format!("; it knows `{known}`, …")
+            } else {
+                format!("; it knows that type with {} GPUs on other GPU types or gang sizes", join(sizes))
+            };
+            return Err(BindProblem::UnknownJobType {
+                job_type: job_type.to_owned(),
+                gpus: job.gpus,
+                table: self.table.source.clone(),
+                hint,
+            });
+        }
+        Ok(self.speed_row(cluster.types.iter().map(|kind| kind.speed).collect()))
+    }
+
+    fn speed_row(&mut self, speeds: Vec<f64>) -> u32 {
+        let bits = speeds.iter().map(|speed| speed.to_bits()).collect::<Vec<_>>();
+        let next = self.speeds.len() as u32;
+        let row = *self.speed_ids.entry(bits).or_insert(next);
+        if row == next {
+            self.speeds.push(speeds.into());
+        }
+        row
+    }
+
+    fn types_of(&self, job: &Job, names: &Names, cluster: &Cluster, speeds: u32) -> Result<TypeSet, BindProblem> {
+        for &wanted in &job.gpu_types {
+            if cluster.type_named(names.text(wanted)).is_none() {
+                let known = cluster.types.iter().map(|kind| kind.name.as_str()).collect::<Vec<_>>().join(", ");
+                return Err(BindProblem::UnknownGpuType { given: names.text(wanted).to_owned(), known });
+            }
+        }
+        let accepted = |name: &str| job.gpu_types.is_empty() || job.gpu_types.iter().any(|&wanted| names.text(wanted) == name);
+        let mut types = TypeSet::EMPTY;
+        let mut largest_memory = 0;
+        let mut largest_pools = Vec::new();
+        for (index, kind) in cluster.types.iter().enumerate() {
+            let nodes = &self.counts[index];
+            let reach = if job.nodes_max == 0 { nodes.len() } else { nodes.len().min(job.nodes_max as usize) };
+            let most = nodes[reach - 1];
+            if !accepted(&kind.name) || self.speeds[speeds as usize][index] <= 0.0 {
+                continue;
+            }
+            largest_memory = largest_memory.max(kind.memory_mib);
+            largest_pools.push(format!("{most} {}", kind.name));
+            if most >= job.gpus && kind.memory_mib >= job.memory_mib {
+                types.insert(GpuTypeId::from_index(index));
+            }
+        }
+        if !types.is_empty() {
+            return Ok(types);
+        }
+        if job.memory_mib > largest_memory && largest_memory > 0 {
+            return Err(BindProblem::MemoryTooLarge { wanted: job.memory_mib, largest: largest_memory });
+        }
+        let within = if job.nodes_max == 0 { String::new() } else { format!(" on {} nodes", job.nodes_max) };
+        let largest = format!("it has at most {}{within} of one type for this job", largest_pools.join(", "));
+        Err(BindProblem::GangTooLarge { wanted: job.gpus, largest })
+    }
+}
+
+fn join(numbers: impl IntoIterator<Item = u32>) -> String {
+    numbers.into_iter().map(|number| number.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Time;
+
+    fn workload(jobs: impl IntoIterator<Item = Job>) -> Workload {
+        let mut workload = Workload::new("test.csv");
+        jobs.into_iter().for_each(|job| workload.push(job));
+        workload.finish();
+        workload
+    }
+
+    fn job(gpus: u32) -> Job {
+        Job { gpus, line: 7, ..Job::new(Time::ZERO, Span::from_whole_seconds(10)) }
+    }
+
+    fn bind(jobs: Vec<Job>, cluster: &str) -> Result<Bound, BindError> {
+        let cluster = Cluster::from_spec(cluster, 4).unwrap();
+        Bound::new(workload(jobs), cluster, &ThroughputTable::new("no table"), BadJobs::Refuse)
+    }
+
+    #[test]
+    fn a_gang_larger_than_any_pool_is_refused_with_the_pools() {
+        let message = bind(vec![job(9)], "a:8,b:4").unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "test.csv:7: job 0: gpus: a gang of 9 does not fit the cluster: it has at most 8 a, 4 b of one type for this job"
+        );
+        let message = bind(vec![Job { nodes_max: 1, ..job(5) }], "a:8").unwrap_err().to_string();
+        assert!(message.contains("at most 4 a on 1 nodes"), "{message}");
+    }
+
+    #[test]
+    fn jobs_of_one_shape_share_a_row() {
+        let bound = bind(vec![job(1), job(4), job(1)], "a:8").unwrap();
+        assert_eq!(bound.shapes.len(), 2);
+        assert_eq!(bound.shape_of[0], bound.shape_of[2]);
+    }
+
+    #[test]
+    fn steps_become_work_on_the_fastest_type() {
+        let mut table = ThroughputTable::new("table");
+        table.insert("net", 1, "fast", 10.0);
+        table.insert("net", 1, "slow", 2.5);
+        let mut jobs = workload([Job { steps: 100.0, work: Span::ZERO, ..job(1) }]);
+        jobs.jobs[0].kind = jobs.names.intern("net");
+        let cluster = Cluster::from_spec("slow:1,fast:1,other:1", 1).unwrap();
+        let bound = Bound::new(jobs.clone(), cluster, &table, BadJobs::Refuse).unwrap();
+        assert_eq!(bound.jobs[0].work, Span::from_whole_seconds(10));
+        assert_eq!(bound.speeds(JobId(0)), [0.25, 1.0, 0.0]);
+        assert!(!bound.shape(JobId(0)).types.contains(GpuTypeId(2)));
+        let cluster = Cluster::from_spec("other:1", 1).unwrap();
+        let message = Bound::new(jobs, cluster, &table, BadJobs::Refuse).unwrap_err().to_string();
+        assert!(message.contains("no throughput for `net` with 1 GPUs in table"), "{message}");
+    }
+
+    #[test]
+    fn circles_and_skipped_dependencies_are_found() {
+        let after = |position: usize| -> Box<[crate::Dependency]> {
+            Box::new([crate::Dependency { job: JobId::from_index(position), condition: DependencyCondition::Ok }])
+        };
+        let message = bind(vec![Job { after: after(1), ..job(1) }, Job { after: after(0), ..job(1) }], "a:8").unwrap_err().to_string();
+        assert!(message.contains("waits for itself"), "{message}");
+        let jobs = workload([job(99), Job { after: after(0), ..job(1) }, job(1)]);
+        let cluster = Cluster::from_spec("a:8", 4).unwrap();
+        let bound = Bound::new(jobs, cluster, &ThroughputTable::default(), BadJobs::Skip).unwrap();
+        assert_eq!((bound.jobs.len(), bound.skipped.len()), (1, 2));
+    }
+}

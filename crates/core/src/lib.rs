@@ -1,0 +1,34 @@
+//! The words of scheduling, without any deciding: jobs, clusters, snapshots, targets, plans and events.
+//!
+//! Every other crate speaks in these types, so this one has no clock, no files and no policy.
+//! The data goes: [`workload`] + [`cluster`] are [bound](bind) together, the engine shows a
+//! [`snapshot`] to a policy, the policy answers with a [`target`], placement makes a [`plan`] of it,
+//! [`check`] proves that the plan is sound, and the world reports what happened as [`event`]s.
+
+pub mod bind;
+pub mod check;
+pub mod cluster;
+pub mod event;
+pub mod id;
+pub mod job;
+pub mod names;
+pub mod plan;
+pub mod random;
+pub mod snapshot;
+pub mod target;
+pub mod throughput;
+pub mod time;
+pub mod workload;
+
+pub use bind::{BindError, Bound, Shape, ShapeId, TypeSet};
+pub use cluster::{Cluster, ClusterError, GpuCatalog, GpuType};
+pub use event::{Event, EventKind, FailReason, GpuList};
+pub use id::{GpuId, GpuTypeId, JobId, NodeId};
+pub use job::{Dependency, DependencyCondition, Job, MilliGpu};
+pub use names::{Name, Names};
+pub use plan::{Plan, Start};
+pub use snapshot::{JobState, JobView, Phase, Snapshot};
+pub use target::{Backfill, Preempt, Rule, Score, Target};
+pub use throughput::ThroughputTable;
+pub use time::{Span, Time};
+pub use workload::Workload;

@@ -1,0 +1,172 @@
+//! What a policy sees: the state of every job and node at one moment, and which jobs changed since it last looked.
+
+use crate::{Bound, GpuList, Job, JobId, Span, Time};
+
+/// Where a job is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Not yet submitted.
+    #[default]
+    Pending,
+    /// Submitted, but jobs it waits for have not ended.
+    Blocked,
+    /// Ready to run.
+    Waiting,
+    /// On its GPUs.
+    Running,
+    /// Ended well.
+    Finished,
+    /// Ended badly.
+    Failed,
+}
+
+impl Phase {
+    /// Whether the job may be given GPUs, or has them.
+    pub fn is_active(self) -> bool {
+        matches!(self, Self::Waiting | Self::Running)
+    }
+
+    /// Whether the job has ended.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Finished | Self::Failed)
+    }
+}
+
+/// What has become of a job so far: a fold over its events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobState {
+    /// Where it is.
+    pub phase: Phase,
+    /// When it entered that phase.
+    pub since: Time,
+    /// Its GPUs while it runs.
+    pub gpus: GpuList,
+    /// Work safely done before the present run.
+    pub done: Span,
+    /// Work done per time in the present run.
+    pub speed: f64,
+    /// Time at the beginning of the present run that is spent on starting again.
+    pub overhead: Span,
+    /// GPU time received before the present run (whole-GPU seconds, restarts included).
+    pub service: Span,
+    /// How often it was started.
+    pub starts: u32,
+    /// How often the scheduler took its GPUs away.
+    pub preemptions: u32,
+    /// Attempts that failed.
+    pub failures: u32,
+    /// Jobs it still waits for.
+    pub blockers: u32,
+}
+
+/// One job with its state, and what follows from the two.
+#[derive(Clone, Copy)]
+pub struct JobView<'a> {
+    /// What was asked for.
+    pub job: &'a Job,
+    /// What has become of it.
+    pub state: &'a JobState,
+    /// Its best speed on this cluster.
+    pub best_speed: f64,
+    now: Time,
+}
+
+impl JobView<'_> {
+    /// Its id.
+    pub fn id(&self) -> JobId {
+        self.job.id
+    }
+
+    /// Work done until now.
+    pub fn done(&self) -> Span {
+        work_done(self.state, self.now)
+    }
+
+    /// GPU time received until now: GPUs × share × time.
+    pub fn service(&self) -> Span {
+        if self.state.phase == Phase::Running {
+            self.state.service + gpu_time(self.job, self.now.since(self.state.since))
+        } else {
+            self.state.service
+        }
+    }
+
+    /// How long the job is believed to run, alone, on its best GPU type.
+    pub fn believed_seconds(&self) -> f64 {
+        self.job.believed_work().at_speed(self.best_speed).seconds()
+    }
+
+    /// How long the job is believed to need still: on its GPUs if it runs, on its best type if it waits.
+    pub fn believed_remaining(&self) -> Span {
+        let left = self.job.believed_work().minus(self.done());
+        if self.state.phase == Phase::Running {
+            let starting = (self.state.since + self.state.overhead).since(self.now);
+            starting + left.at_speed(self.state.speed)
+        } else {
+            left.at_speed(self.best_speed)
+        }
+    }
+}
+
+/// Work a job has done by `now`.
+pub fn work_done(state: &JobState, now: Time) -> Span {
+    if state.phase == Phase::Running {
+        state.done + now.since(state.since + state.overhead).work_at_speed(state.speed)
+    } else {
+        state.done
+    }
+}
+
+/// GPU time that a job takes in a span of wall time.
+pub fn gpu_time(job: &Job, span: Span) -> Span {
+    if job.share == crate::MilliGpu::WHOLE {
+        span.times(u64::from(job.gpus))
+    } else {
+        Span((span.0 as f64 * job.share.fraction()) as u64).times(u64::from(job.gpus))
+    }
+}
+
+/// The whole state at one moment. Borrowed, because it is looked at a million times in a simulation.
+#[derive(Clone, Copy)]
+pub struct Snapshot<'a> {
+    /// The moment.
+    pub now: Time,
+    /// Whether a round ends here (mechanism `rounds`).
+    pub is_tick: bool,
+    /// Jobs and cluster.
+    pub bound: &'a Bound,
+    /// The state of each job, by id.
+    pub states: &'a [JobState],
+    /// Which nodes are up, by id.
+    pub nodes_up: &'a [bool],
+    /// Jobs whose phase changed since the last decision, without repeats, in order of change.
+    pub changed: &'a [JobId],
+}
+
+impl<'a> Snapshot<'a> {
+    /// One job.
+    pub fn view(&self, job: JobId) -> JobView<'a> {
+        JobView {
+            job: self.bound.job(job),
+            state: &self.states[job.index()],
+            best_speed: self.bound.best_speed(job),
+            now: self.now,
+        }
+    }
+
+    /// The jobs that changed since the last decision.
+    pub fn changed_jobs(&self) -> impl Iterator<Item = JobView<'a>> {
+        let this = *self;
+        self.changed.iter().map(move |&job| this.view(job))
+    }
+
+    /// The jobs that changed and now wait: new ones, preempted ones, ones to be tried again.
+    pub fn newly_waiting(&self) -> impl Iterator<Item = JobView<'a>> {
+        self.changed_jobs().filter(|view| view.state.phase == Phase::Waiting)
+    }
+
+    /// The jobs that changed and now run.
+    pub fn newly_running(&self) -> impl Iterator<Item = JobView<'a>> {
+        self.changed_jobs().filter(|view| view.state.phase == Phase::Running)
+    }
+}
