@@ -93,7 +93,7 @@ pub struct BindError {
     /// What the trace calls the job.
     pub job: String,
     /// What is wrong.
-    pub problem: BindProblem,
+    pub problem: Box<BindProblem>,
 }
 
 /// What can be wrong between one job and the cluster.
@@ -219,7 +219,7 @@ impl Bound {
                     bound.jobs.push(job);
                 }
                 Err(problem) => {
-                    let error = BindError { source_name: bound.source.clone(), line: job.line, job: job.display_id(), problem };
+                    let error = BindError { source_name: bound.source.clone(), line: job.line, job: job.display_id(), problem: Box::new(problem) };
                     if bad_jobs == BadJobs::Refuse {
                         return Err(error);
                     }

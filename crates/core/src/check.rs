@@ -149,17 +149,20 @@ mod tests {
         let (bound, states) = situation();
         let snapshot = Snapshot {
             now: Time::ZERO,
+            has_rounds: false,
             is_tick: false,
             bound: &bound,
             states: &states,
             nodes_up: &[true, true, false],
+            gpu_busy: &[],
+            restart_cost: Span::ZERO,
             changed: &[],
         };
         let starts = starts
             .iter()
             .map(|(job, gpus)| Start { job: JobId(*job), gpus: gpus.iter().map(|&gpu| GpuId(gpu)).collect() })
             .collect();
-        check(&snapshot, &Plan { stops: stops.iter().map(|&job| JobId(job)).collect(), starts })
+        check(&snapshot, &Plan { stops: stops.iter().map(|&job| JobId(job)).collect(), starts, promises: vec![] })
     }
 
     #[test]

@@ -206,7 +206,8 @@ impl Cluster {
             if !sane(kind.idle_watts) || !sane(kind.full_watts) || kind.full_watts < kind.idle_watts {
                 return Err(ClusterError::File(format!("gpu_type `{}`: watts must be 0 ≤ idle ≤ full", kind.name)));
             }
-            if !(kind.speed.is_finite() && kind.speed > 0.0) || !kind.usd_per_hour.is_none_or(sane) {
+            let speed_is_sane = kind.speed.is_finite() && kind.speed > 0.0;
+            if !speed_is_sane || !kind.usd_per_hour.is_none_or(sane) {
                 return Err(ClusterError::File(format!("gpu_type `{}`: speed must be above 0 and the price not negative", kind.name)));
             }
             catalog.0.insert(kind.name.clone(), kind);
@@ -315,7 +316,14 @@ fn parse_counts(spec: &str) -> Result<Vec<(String, u32)>, String> {
             })
             .collect::<Result<Vec<_>, String>>()?
     };
-    Ok(pairs.into_iter().filter(|&(_, count)| count > 0).collect())
+    let mut counts: Vec<(String, u32)> = Vec::new();
+    for (name, count) in pairs.into_iter().filter(|&(_, count)| count > 0) {
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum = sum.saturating_add(count),
+            None => counts.push((name, count)),
+        }
+    }
+    Ok(counts)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub use event::{Event, EventKind, FailReason, GpuList};
 pub use id::{GpuId, GpuTypeId, JobId, NodeId};
 pub use job::{Dependency, DependencyCondition, Job, MilliGpu};
 pub use names::{Name, Names};
-pub use plan::{Plan, Start};
+pub use plan::{Plan, Promise, Start};
 pub use snapshot::{JobState, JobView, Phase, Snapshot};
 pub use target::{Backfill, Preempt, Rule, Score, Target};
 pub use throughput::ThroughputTable;

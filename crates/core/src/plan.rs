@@ -1,6 +1,6 @@
 //! A plan: what to stop and what to start, now. A value: it can be printed, compared, stored and checked.
 
-use crate::{GpuList, JobId};
+use crate::{GpuList, JobId, Time};
 
 /// One job to start, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,15 @@ pub struct Start {
     pub gpus: GpuList,
 }
 
+/// A start that a waiting job can count on: nobody who overtakes it may push it later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promise {
+    /// The job.
+    pub job: JobId,
+    /// When it will be able to start, if running jobs take as long as they are believed to.
+    pub start: Time,
+}
+
 /// Stops come first, so that starts may use the GPUs they free. A job in both lists is moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -18,6 +27,8 @@ pub struct Plan {
     pub stops: Vec<JobId>,
     /// Waiting (or just stopped) jobs to start.
     pub starts: Vec<Start>,
+    /// Reservations made for jobs that do not fit yet. They bind backfill, not the world.
+    pub promises: Vec<Promise>,
 }
 
 impl Plan {

@@ -1,6 +1,6 @@
 //! What a policy sees: the state of every job and node at one moment, and which jobs changed since it last looked.
 
-use crate::{Bound, GpuList, Job, JobId, Span, Time};
+use crate::{Bound, GpuList, GpuTypeId, Job, JobId, Span, Time};
 
 /// Where a job is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,8 @@ pub struct JobState {
     pub speed: f64,
     /// Time at the beginning of the present run that is spent on starting again.
     pub overhead: Span,
-    /// GPU time received before the present run (whole-GPU seconds, restarts included).
+    /// GPU time received before the present run, without the time spent on starting again: a policy that counted that too would
+    /// take the GPUs of a wide job before it did anything.
     pub service: Span,
     /// How often it was started.
     pub starts: u32,
@@ -69,6 +70,7 @@ pub struct JobView<'a> {
     /// Its best speed on this cluster.
     pub best_speed: f64,
     now: Time,
+    restart_cost: Span,
 }
 
 impl JobView<'_> {
@@ -82,10 +84,10 @@ impl JobView<'_> {
         work_done(self.state, self.now)
     }
 
-    /// GPU time received until now: GPUs × share × time.
+    /// GPU time received until now: GPUs × share × time, without restarts.
     pub fn service(&self) -> Span {
         if self.state.phase == Phase::Running {
-            self.state.service + gpu_time(self.job, self.now.since(self.state.since))
+            self.state.service + gpu_time(self.job, self.now.since(self.state.since + self.state.overhead))
         } else {
             self.state.service
         }
@@ -96,14 +98,15 @@ impl JobView<'_> {
         self.job.believed_work().at_speed(self.best_speed).seconds()
     }
 
-    /// How long the job is believed to need still: on its GPUs if it runs, on its best type if it waits.
+    /// How long the job is believed to need still, restarts included: on its GPUs if it runs, on its best type if it waits.
     pub fn believed_remaining(&self) -> Span {
         let left = self.job.believed_work().minus(self.done());
         if self.state.phase == Phase::Running {
             let starting = (self.state.since + self.state.overhead).since(self.now);
             starting + left.at_speed(self.state.speed)
         } else {
-            left.at_speed(self.best_speed)
+            let starting = if self.state.starts > 0 { self.restart_cost } else { Span::ZERO };
+            starting + left.at_speed(self.best_speed)
         }
     }
 }
@@ -131,7 +134,9 @@ pub fn gpu_time(job: &Job, span: Span) -> Span {
 pub struct Snapshot<'a> {
     /// The moment.
     pub now: Time,
-    /// Whether a round ends here (mechanism `rounds`).
+    /// Whether time is cut into rounds (mechanism `rounds`), at whose ends alone running jobs may be stopped.
+    pub has_rounds: bool,
+    /// Whether a round ends here.
     pub is_tick: bool,
     /// Jobs and cluster.
     pub bound: &'a Bound,
@@ -139,6 +144,10 @@ pub struct Snapshot<'a> {
     pub states: &'a [JobState],
     /// Which nodes are up, by id.
     pub nodes_up: &'a [bool],
+    /// How long each GPU has worked for jobs that left it again, by id.
+    pub gpu_busy: &'a [Span],
+    /// What a job loses at the beginning of every run but its first.
+    pub restart_cost: Span,
     /// Jobs whose phase changed since the last decision, without repeats, in order of change.
     pub changed: &'a [JobId],
 }
@@ -151,7 +160,16 @@ impl<'a> Snapshot<'a> {
             state: &self.states[job.index()],
             best_speed: self.bound.best_speed(job),
             now: self.now,
+            restart_cost: self.restart_cost,
         }
+    }
+
+    /// How long a waiting job is believed to hold its GPUs if it starts now on this type.
+    pub fn believed_run(&self, job: JobId, gpu_type: GpuTypeId) -> Span {
+        let state = &self.states[job.index()];
+        let left = self.bound.job(job).believed_work().minus(state.done);
+        let starting = if state.starts > 0 { self.restart_cost } else { Span::ZERO };
+        starting + left.at_speed(self.bound.speeds(job)[gpu_type.index()])
     }
 
     /// The jobs that changed since the last decision.

@@ -66,12 +66,14 @@ impl Span {
 
     /// The time it takes to do this much work at `speed`, rounded up so that the work is never short.
     #[must_use]
+    #[expect(clippy::float_cmp, reason = "speed 1 is exact, and must not round")]
     pub fn at_speed(self, speed: f64) -> Self {
         if speed == 1.0 { self } else { Self((self.0 as f64 / speed).ceil() as u64) }
     }
 
     /// The work done in this much time at `speed`.
     #[must_use]
+    #[expect(clippy::float_cmp, reason = "speed 1 is exact, and must not round")]
     pub fn work_at_speed(self, speed: f64) -> Self {
         if speed == 1.0 { self } else { Self((self.0 as f64 * speed) as u64) }
     }

@@ -1,1 +1,84 @@
-//! x
+//! Placement: turns a target (ranks) into a plan (which job on which GPUs, now).
+//!
+//! The path: [`queue`] keeps jobs in rank order, [`pool`] knows what is free, [`fit`] chooses GPUs for one gang, [`draft`] is the
+//! try-and-roll-back statement in which a plan is made. Three ways to fill the cluster use them: in rank order with or without a
+//! reservation for the head ([`order`]), with a reservation for everybody ([`conservative`]), and by preemption ([`preempt`]).
+//! Nothing here knows time beyond the snapshot's, and a plan is made without changing the pool: the world's events do that.
+
+pub mod conservative;
+pub mod draft;
+pub mod fit;
+pub mod order;
+pub mod pool;
+pub mod preempt;
+pub mod queue;
+pub mod releases;
+
+use conservative::Promises;
+use draft::{Draft, TypeOrder};
+use pool::Pool;
+use queue::{Queue, RunningIndex};
+use rota_core::random::RandomStream;
+use rota_core::{Backfill, JobId, Plan, Preempt, Score, Snapshot, Target};
+
+/// Makes plans, and keeps between them what would be costly to find again.
+pub struct Placer {
+    score: Score,
+    stream: RandomStream,
+    queue: Queue,
+    promises: Promises,
+    type_orders: Vec<TypeOrder>,
+    /// Jobs named in the last plan: whether the world carried it out shows in their phase.
+    planned: Vec<JobId>,
+}
+
+impl Placer {
+    /// A placer for one run; `score` holds where the policy does not ask for another.
+    pub fn new(score: Score, seed: u64) -> Self {
+        Self {
+            score,
+            stream: RandomStream::new(seed, "place"),
+            queue: Queue::default(),
+            promises: Promises::default(),
+            type_orders: Vec::new(),
+            planned: Vec::new(),
+        }
+    }
+
+    /// The plan that realises the target now.
+    pub fn plan(&mut self, snapshot: &Snapshot<'_>, pool: &mut Pool, target: &Target) -> Plan {
+        let rule = &target.rule;
+        let index = RunningIndex {
+            by_rank: rule.preempt != Preempt::Never,
+            by_end: rule.preempt == Preempt::Never && matches!(rule.backfill, Backfill::Easy | Backfill::Conservative),
+        };
+        self.queue.update(snapshot, target, index);
+        for job in std::mem::take(&mut self.planned) {
+            self.queue.settle(job, snapshot);
+        }
+        for shape in &snapshot.bound.shapes[self.type_orders.len()..] {
+            self.type_orders.push(draft::type_order(shape, &snapshot.bound.speeds[shape.speeds as usize]));
+        }
+        let may_preempt = match rule.preempt {
+            Preempt::Never => false,
+            Preempt::AtTicks => snapshot.is_tick,
+            Preempt::Always => snapshot.is_tick || !snapshot.has_rounds,
+        };
+        let score = rule.score.unwrap_or(self.score);
+        let mut draft = Draft::new(*snapshot, pool, &self.type_orders, score, &mut self.stream);
+        if may_preempt {
+            preempt::fill(&mut self.queue, &mut draft, rule.running_ranks_count_down);
+        } else {
+            match rule.backfill {
+                Backfill::None | Backfill::Greedy => order::fill(&mut self.queue, &mut draft, rule.backfill),
+                Backfill::Easy => order::fill_with_reservation(&mut self.queue, &mut draft, rule.backfill_depth),
+                Backfill::Conservative => {
+                    conservative::fill(&mut self.queue, &mut draft, &mut self.promises, rule.backfill_depth);
+                }
+            }
+        }
+        let plan = draft.into_plan();
+        self.planned.extend(plan.stops.iter().copied().chain(plan.starts.iter().map(|start| start.job)));
+        plan
+    }
+}

@@ -1,1 +1,40 @@
-//! x
+//! The policies: who runs next.
+//!
+//! A policy only encapsulates the wish; where jobs fit, when they run and what happens to them is other crates' business. It looks at
+//! a [`Snapshot`] and answers with a [`Target`]: the ranks of jobs that are new or changed, and a rule for using them. Policies have no
+//! clock, no files and no randomness but the stream they are handed, so the simulator and the live queue run the very same code.
+//!
+//! To add one: one file here, one line in [`registry`], one scenario. `CONTRIBUTING.md` walks through it.
+
+mod fcfs;
+mod gittins;
+mod las;
+mod levels;
+mod lottery;
+mod params;
+mod priority;
+pub mod registry;
+mod rr;
+mod sjf;
+mod srtf;
+mod wfq;
+
+pub use params::{Param, Params, PolicyError};
+pub use registry::{PolicyInfo, build, find};
+
+use rota_core::random::RandomStream;
+use rota_core::{Snapshot, Target};
+
+/// What a policy is handed beside the snapshot.
+pub struct Context {
+    /// Its own random stream, named after the policy.
+    pub stream: RandomStream,
+    /// Length of a round in seconds, where the mechanism has rounds.
+    pub round_seconds: Option<f64>,
+}
+
+/// Who runs next.
+pub trait Policy: Send {
+    /// Ranks what is new or changed. Called whenever something happened, and when the policy asked to be.
+    fn decide(&mut self, snapshot: &Snapshot<'_>, context: &mut Context) -> Target;
+}

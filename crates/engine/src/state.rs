@@ -1,0 +1,239 @@
+//! The state of every job, GPU and node: a fold over events, the same in the simulated and the live world.
+
+use rota_core::event::EventKind;
+use rota_core::snapshot::{gpu_time, work_done};
+use rota_core::{Bound, DependencyCondition, Event, JobId, JobState, NodeId, Phase, Span, Time};
+use rota_place::pool::{Pool, Slice};
+use std::sync::Arc;
+
+/// What it costs a job to lose its GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restart {
+    /// Time at the beginning of every run but the first in which nothing is done.
+    pub cost: Span,
+    /// How often a job saves its progress by itself; what it did since is lost with its node. `None`: only when it is preempted.
+    pub checkpoint: Option<Span>,
+}
+
+/// All jobs, GPUs and nodes now.
+pub struct State {
+    /// Jobs and cluster.
+    pub bound: Arc<Bound>,
+    /// The state of each job, by id.
+    pub jobs: Vec<JobState>,
+    /// What is free.
+    pub pool: Pool,
+    /// Which nodes are up.
+    pub nodes_up: Vec<bool>,
+    /// How long each GPU has worked for jobs that left it again.
+    pub gpu_busy: Vec<Span>,
+    /// Jobs submitted and not over.
+    pub unfinished: usize,
+    /// Jobs ready to run.
+    pub waiting: usize,
+    /// Jobs on their GPUs.
+    pub running: usize,
+    pub(crate) restart: Restart,
+    changed: Vec<JobId>,
+    is_changed: Vec<bool>,
+    doomed: Vec<JobId>,
+}
+
+impl State {
+    /// The state before the first event.
+    pub fn new(bound: Arc<Bound>, restart: Restart) -> Self {
+        Self {
+            jobs: vec![JobState::default(); bound.jobs.len()],
+            pool: Pool::new(&bound.cluster),
+            nodes_up: vec![true; bound.cluster.nodes.len()],
+            gpu_busy: vec![Span::ZERO; bound.cluster.gpus.len()],
+            unfinished: 0,
+            waiting: 0,
+            running: 0,
+            restart,
+            changed: Vec::new(),
+            is_changed: vec![false; bound.jobs.len()],
+            doomed: Vec::new(),
+            bound,
+        }
+    }
+
+    /// Takes in one event.
+    pub fn apply(&mut self, event: &Event) {
+        let now = event.time_ns;
+        if let Some(job) = event.kind.job() {
+            self.note_change(job);
+        }
+        match &event.kind {
+            EventKind::Submitted { job } => self.submit(*job, now),
+            EventKind::Started { job, gpus } => {
+                self.pool.take(gpus, self.slice(*job));
+                let speed = self.bound.speeds(*job)[self.bound.cluster.gpus[gpus[0].index()].gpu_type.index()];
+                let state = &mut self.jobs[job.index()];
+                state.overhead = if state.starts > 0 { self.restart.cost } else { Span::ZERO };
+                state.starts += 1;
+                state.speed = speed;
+                state.gpus.clone_from(gpus);
+                self.enter(*job, Phase::Running, now);
+            }
+            EventKind::Preempted { job } => {
+                let done = work_done(&self.jobs[job.index()], now);
+                self.leave_gpus(*job, now, Phase::Waiting);
+                let state = &mut self.jobs[job.index()];
+                state.done = done;
+                state.preemptions += 1;
+            }
+            EventKind::Evicted { job } => {
+                let done = self.saved_work(*job, now);
+                self.leave_gpus(*job, now, Phase::Waiting);
+                self.jobs[job.index()].done = done;
+            }
+            EventKind::Retried { job } => {
+                self.leave_gpus(*job, now, Phase::Waiting);
+                let state = &mut self.jobs[job.index()];
+                state.done = Span::ZERO;
+                state.failures += 1;
+            }
+            EventKind::Finished { job } => {
+                self.leave_gpus(*job, now, Phase::Finished);
+                self.jobs[job.index()].done = self.bound.job(*job).work;
+                self.end(*job, now);
+            }
+            EventKind::Failed { job, .. } => {
+                let done = work_done(&self.jobs[job.index()], now);
+                self.leave_gpus(*job, now, Phase::Failed);
+                self.jobs[job.index()].done = done;
+                self.end(*job, now);
+            }
+            EventKind::NodeLost { node } => self.set_node_up(*node, false),
+            EventKind::NodeReturned { node } => self.set_node_up(*node, true),
+        }
+    }
+
+    /// Jobs that can never start because a job they wait for failed. The world reports them failed.
+    pub fn take_doomed(&mut self) -> Vec<JobId> {
+        std::mem::take(&mut self.doomed)
+    }
+
+    /// When a running job will have done all its work, or reach the point at which it fails.
+    pub fn end_of_run(&self, job: JobId) -> Time {
+        let (spec, state) = (self.bound.job(job), &self.jobs[job.index()]);
+        let goal = spec.fails_at.map_or(spec.work, |fails_at| fails_at.min(spec.work));
+        state.since + state.overhead + goal.minus(state.done).at_speed(state.speed)
+    }
+
+    /// Jobs with a GPU on this node.
+    pub fn jobs_on_node(&self, node: NodeId) -> Vec<JobId> {
+        let range = &self.bound.cluster.nodes[node.index()].gpus;
+        let on_node = |state: &JobState| state.gpus.iter().any(|gpu| range.contains(&gpu.0));
+        let running = self.jobs.iter().enumerate().filter(|(_, state)| state.phase == Phase::Running && on_node(state));
+        running.map(|(index, _)| JobId::from_index(index)).collect()
+    }
+
+    pub(crate) fn take_changed(&mut self) -> Vec<JobId> {
+        let changed = std::mem::take(&mut self.changed);
+        for job in &changed {
+            self.is_changed[job.index()] = false;
+        }
+        changed
+    }
+
+    /// Hands the emptied list back, to be filled again without allocating.
+    pub(crate) fn recycle_changed(&mut self, mut changed: Vec<JobId>) {
+        changed.clear();
+        self.changed = changed;
+    }
+
+    fn note_change(&mut self, job: JobId) {
+        if !std::mem::replace(&mut self.is_changed[job.index()], true) {
+            self.changed.push(job);
+        }
+    }
+
+    fn slice(&self, job: JobId) -> Slice {
+        let shape = self.bound.shape(job);
+        Slice { share: shape.share, memory_mib: shape.memory_mib }
+    }
+
+    fn submit(&mut self, job: JobId, now: Time) {
+        self.unfinished += 1;
+        let bound = Arc::clone(&self.bound);
+        let mut blockers = 0;
+        for dependency in &bound.job(job).after {
+            match self.jobs[dependency.job.index()].phase {
+                Phase::Finished => {}
+                Phase::Failed if dependency.condition == DependencyCondition::Any => {}
+                Phase::Failed => self.doomed.push(job),
+                _ => blockers += 1,
+            }
+        }
+        self.jobs[job.index()].blockers = blockers;
+        self.enter(job, if blockers == 0 { Phase::Waiting } else { Phase::Blocked }, now);
+    }
+
+    /// Frees the GPUs of a job, if it has any, and books the time.
+    fn leave_gpus(&mut self, job: JobId, now: Time, next: Phase) {
+        let slice = self.slice(job);
+        let state = &mut self.jobs[job.index()];
+        if state.phase == Phase::Running {
+            let held = now.since(state.since);
+            state.service += gpu_time(self.bound.job(job), held.minus(state.overhead));
+            for gpu in &state.gpus {
+                self.gpu_busy[gpu.index()] += held;
+            }
+            let gpus = std::mem::take(&mut state.gpus);
+            self.pool.give(&gpus, slice);
+        }
+        self.enter(job, next, now);
+    }
+
+    fn enter(&mut self, job: JobId, next: Phase, now: Time) {
+        let state = &mut self.jobs[job.index()];
+        self.waiting -= usize::from(state.phase == Phase::Waiting);
+        self.running -= usize::from(state.phase == Phase::Running);
+        self.waiting += usize::from(next == Phase::Waiting);
+        self.running += usize::from(next == Phase::Running);
+        state.phase = next;
+        state.since = now;
+    }
+
+    /// Work that a job keeps when its node is lost.
+    fn saved_work(&self, job: JobId, now: Time) -> Span {
+        let state = &self.jobs[job.index()];
+        let ran = now.since(state.since + state.overhead);
+        let saved = match self.restart.checkpoint {
+            Some(every) if every > Span::ZERO => Span(ran.0 - ran.0 % every.0),
+            Some(_) => ran,
+            None => Span::ZERO,
+        };
+        state.done + saved.work_at_speed(state.speed)
+    }
+
+    /// Tells the jobs that wait for one that it is over.
+    fn end(&mut self, job: JobId, now: Time) {
+        self.unfinished -= 1;
+        let bound = Arc::clone(&self.bound);
+        let failed = self.jobs[job.index()].phase == Phase::Failed;
+        for &dependant in bound.dependants.get(&job).into_iter().flatten() {
+            if self.jobs[dependant.index()].phase != Phase::Blocked {
+                continue;
+            }
+            let needs_ok = |dependency: &&rota_core::Dependency| dependency.job == job && dependency.condition == DependencyCondition::Ok;
+            if failed && bound.job(dependant).after.iter().any(|dependency| needs_ok(&dependency)) {
+                self.doomed.push(dependant);
+                continue;
+            }
+            let state = &mut self.jobs[dependant.index()];
+            state.blockers -= 1;
+            if state.blockers == 0 {
+                self.enter(dependant, Phase::Waiting, now);
+                self.note_change(dependant);
+            }
+        }
+    }
+
+    fn set_node_up(&mut self, node: NodeId, up: bool) {
+        self.nodes_up[node.index()] = up;
+        self.pool.set_node_up(node, up);
+    }
+}

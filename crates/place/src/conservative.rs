@@ -1,0 +1,188 @@
+//! Conservative backfill: every waiting job (up to a depth) holds a promised start, and nobody may push another's later.
+//!
+//! A promise is made when a job enters the reach of the planner, from the jobs before it alone, and from then on only moves earlier.
+//! It is kept as long as running jobs end no later than believed and no node is lost; otherwise all promises are made anew.
+
+use crate::draft::Draft;
+use crate::queue::Queue;
+use crate::releases::releases;
+use rota_core::{GpuTypeId, JobId, Promise, Time};
+use std::collections::HashMap;
+
+/// How often promises are moved earlier in one plan: a job that moves may make room for one before it.
+const PASSES_MAX: usize = 4;
+
+/// Promised starts, kept from plan to plan.
+#[derive(Clone, Debug, Default)]
+pub struct Promises {
+    slots: HashMap<JobId, Slot>,
+    nodes_up: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot {
+    start: Time,
+    end: Time,
+    gpu_type: GpuTypeId,
+}
+
+/// Starts every job whose promised moment has come, after giving promises to new ones and moving all as early as possible.
+pub fn fill(queue: &mut Queue, draft: &mut Draft<'_>, promises: &mut Promises, depth: usize) {
+    let snapshot = draft.snapshot;
+    let jobs = queue.first_waiting(depth);
+    let mut profile = Profile::now(queue, draft);
+    let nodes_up = snapshot.nodes_up.iter().filter(|up| **up).count();
+    let upset = queue.take_plans_upset() || nodes_up != promises.nodes_up;
+    promises.nodes_up = nodes_up;
+    let mut slots = HashMap::with_capacity(jobs.len());
+    for &job in &jobs {
+        let kept = promises.slots.get(&job).filter(|slot| profile.holds(slot, snapshot.bound.job(job).gpus, snapshot.now));
+        if let Some(&slot) = kept {
+            profile.occupy(slot, snapshot.bound.job(job).gpus);
+            slots.insert(job, slot);
+        }
+    }
+    let mut passes = if upset { PASSES_MAX } else { 1 };
+    while passes > 0 {
+        passes -= 1;
+        let mut moved = false;
+        for &job in &jobs {
+            let gpus = snapshot.bound.job(job).gpus;
+            let before = slots.get(&job).copied();
+            match before {
+                Some(_) if !upset => continue,
+                Some(slot) => profile.vacate(slot, gpus),
+                None => {}
+            }
+            let Some(slot) = earliest(&profile, draft, job) else { continue };
+            profile.occupy(slot, gpus);
+            slots.insert(job, slot);
+            moved |= before.is_some_and(|before| before.start != slot.start);
+        }
+        if !moved {
+            break;
+        }
+    }
+    for job in jobs {
+        let Some(slot) = slots.get(&job) else { continue };
+        let due = slot.start <= snapshot.now;
+        if due && draft.try_start_on(job, slot.gpu_type) {
+            queue.withdraw(job, draft.shape_id(job));
+            slots.remove(&job);
+        } else {
+            draft.promise(Promise { job, start: slot.start });
+        }
+    }
+    promises.slots = slots;
+}
+
+/// The earliest slot of a job on any of its types.
+fn earliest(profile: &Profile, draft: &Draft<'_>, job: JobId) -> Option<Slot> {
+    let snapshot = draft.snapshot;
+    let gpus = snapshot.bound.job(job).gpus;
+    let slots = draft.types_of(job).iter().filter_map(|&gpu_type| {
+        let run = snapshot.believed_run(job, gpu_type);
+        let start = profile.types[gpu_type.index()].earliest(i64::from(gpus), run)?;
+        Some(Slot { start, end: start + run, gpu_type })
+    });
+    slots.min_by_key(|slot| slot.start)
+}
+
+/// Free GPUs over time, by type.
+struct Profile {
+    types: Vec<Steps>,
+}
+
+/// A step function: from each moment on, so many GPUs are free. The last step lasts for ever.
+struct Steps(Vec<(Time, i64)>);
+
+impl Profile {
+    fn now(queue: &Queue, draft: &Draft<'_>) -> Self {
+        let snapshot = draft.snapshot;
+        let mut types = (0..snapshot.bound.cluster.types.len())
+            .map(|index| Steps(vec![(snapshot.now, i64::from(draft.pool.idle_of(GpuTypeId::from_index(index))))]))
+            .collect::<Vec<_>>();
+        for release in releases(queue, draft) {
+            let steps = &mut types[release.gpu_type.index()].0;
+            match steps.last_mut() {
+                Some((at, free)) if *at == release.at => *free += i64::from(release.gpus),
+                Some(&mut (_, free)) => steps.push((release.at, free + i64::from(release.gpus))),
+                None => {}
+            }
+        }
+        Self { types }
+    }
+
+    /// Whether a promise can still be kept.
+    fn holds(&self, slot: &Slot, gpus: u32, now: Time) -> bool {
+        let start = slot.start.max(now);
+        start == slot.start && self.types[slot.gpu_type.index()].least(slot.start, slot.end) >= i64::from(gpus)
+    }
+
+    fn occupy(&mut self, slot: Slot, gpus: u32) {
+        self.types[slot.gpu_type.index()].add(slot.start, slot.end, -i64::from(gpus));
+    }
+
+    fn vacate(&mut self, slot: Slot, gpus: u32) {
+        self.types[slot.gpu_type.index()].add(slot.start, slot.end, i64::from(gpus));
+    }
+}
+
+impl Steps {
+    /// Adds to the free GPUs from `start` until `end`.
+    fn add(&mut self, start: Time, end: Time, gpus: i64) {
+        let first = self.split(start);
+        let last = self.split(end);
+        self.0[first..last].iter_mut().for_each(|(_, free)| *free += gpus);
+    }
+
+    /// Makes a step begin at this moment and says which.
+    fn split(&mut self, at: Time) -> usize {
+        let position = self.0.partition_point(|&(moment, _)| moment < at);
+        if self.0.get(position).is_none_or(|&(moment, _)| moment != at) {
+            let free = self.0[position.saturating_sub(1)].1;
+            self.0.insert(position, (at, free));
+        }
+        position
+    }
+
+    /// The fewest GPUs free at any moment from `start` until `end`.
+    fn least(&self, start: Time, end: Time) -> i64 {
+        let first = self.0.partition_point(|&(moment, _)| moment <= start).saturating_sub(1);
+        let during = self.0[first..].iter().take_while(|&&(moment, _)| moment < end);
+        during.map(|&(_, free)| free).min().unwrap_or(0)
+    }
+
+    /// The first moment from which so many GPUs stay free for so long.
+    fn earliest(&self, gpus: i64, run: rota_core::Span) -> Option<Time> {
+        let mut candidate = None;
+        for &(moment, free) in &self.0 {
+            if candidate.is_some_and(|start| moment >= start + run) {
+                break;
+            }
+            candidate = if free < gpus { None } else { candidate.or(Some(moment)) };
+        }
+        candidate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rota_core::Span;
+
+    #[test]
+    fn steps_find_the_first_gap_that_is_long_enough() {
+        // 2 free until 10, 4 until 20, then 8.
+        let mut steps = Steps(vec![(Time(0), 2), (Time(10), 4), (Time(20), 8)]);
+        assert_eq!(steps.earliest(2, Span(100)), Some(Time(0)));
+        assert_eq!(steps.earliest(3, Span(5)), Some(Time(10)));
+        steps.add(Time(15), Time(25), -3);
+        assert_eq!(steps.earliest(4, Span(5)), Some(Time(10)));
+        assert_eq!(steps.earliest(4, Span(6)), Some(Time(20)));
+        assert_eq!(steps.least(Time(12), Time(16)), 1);
+        assert_eq!(steps.earliest(9, Span(1)), None);
+        steps.add(Time(15), Time(25), 3);
+        assert_eq!(steps.earliest(4, Span(6)), Some(Time(10)));
+    }
+}

@@ -1,0 +1,133 @@
+//! A draft: a plan in the making. Starts and stops are tried on the pool itself, every step can be undone, and making the plan
+//! undoes them all, because only the world's events change the pool for good.
+
+use crate::fit::{self, Chooser};
+use crate::pool::{Pool, Slice};
+use rota_core::random::RandomStream;
+use rota_core::{GpuList, GpuTypeId, JobId, Plan, Promise, Score, Shape, ShapeId, Snapshot, Start, TypeSet};
+use smallvec::SmallVec;
+
+/// The types a shape can use, fastest first.
+pub type TypeOrder = SmallVec<[GpuTypeId; 4]>;
+
+/// The types of a shape, fastest first, in the order of the cluster where equally fast.
+pub fn type_order(shape: &Shape, speeds: &[f64]) -> TypeOrder {
+    let mut types = shape.types.iter().collect::<TypeOrder>();
+    types.sort_by(|a, b| speeds[b.index()].total_cmp(&speeds[a.index()]));
+    types
+}
+
+/// A plan in the making.
+pub struct Draft<'a> {
+    /// The state it is made for.
+    pub snapshot: Snapshot<'a>,
+    /// What is free if the draft were carried out.
+    pub pool: &'a mut Pool,
+    type_orders: &'a [TypeOrder],
+    chooser: Chooser<'a>,
+    plan: Plan,
+}
+
+impl<'a> Draft<'a> {
+    /// An empty draft.
+    pub fn new(
+        snapshot: Snapshot<'a>,
+        pool: &'a mut Pool,
+        type_orders: &'a [TypeOrder],
+        score: Score,
+        stream: &'a mut RandomStream,
+    ) -> Self {
+        let chooser = Chooser { score, gpu_busy: snapshot.gpu_busy, stream };
+        Self { snapshot, pool, type_orders, chooser, plan: Plan::default() }
+    }
+
+    /// The shape of a job.
+    pub fn shape_id(&self, job: JobId) -> ShapeId {
+        self.snapshot.bound.shape_of[job.index()]
+    }
+
+    /// The types a job can use, fastest first.
+    pub fn types_of(&self, job: JobId) -> &'a [GpuTypeId] {
+        &self.type_orders[self.shape_id(job).index()]
+    }
+
+    fn slice(&self, job: JobId) -> Slice {
+        let shape = self.snapshot.bound.shape(job);
+        Slice { share: shape.share, memory_mib: shape.memory_mib }
+    }
+
+    /// Starts a job on the first of its types outside `closed` where it fits; says where.
+    pub fn try_start(&mut self, job: JobId, closed: TypeSet) -> Option<GpuTypeId> {
+        let types = self.types_of(job);
+        types.iter().copied().find(|&gpu_type| !closed.contains(gpu_type) && self.try_start_on(job, gpu_type))
+    }
+
+    /// Starts a job on one type if it fits there.
+    pub fn try_start_on(&mut self, job: JobId, gpu_type: GpuTypeId) -> bool {
+        let shape = self.snapshot.bound.shape(job);
+        let Some(gpus) = fit::find(self.pool, shape, gpu_type, &mut self.chooser) else { return false };
+        self.pool.take(&gpus, self.slice(job));
+        self.plan.starts.push(Start { job, gpus });
+        true
+    }
+
+    /// Whether a job of this shape would fit on any of its types now.
+    pub fn fits(&self, shape: ShapeId) -> bool {
+        let row = &self.snapshot.bound.shapes[shape.index()];
+        self.type_orders[shape.index()].iter().any(|&gpu_type| fit::fits(self.pool, row, gpu_type))
+    }
+
+    /// Stops a running job.
+    pub fn stop(&mut self, job: JobId) {
+        self.pool.give(&self.snapshot.states[job.index()].gpus, self.slice(job));
+        self.plan.stops.push(job);
+    }
+
+    /// Lets a stopped job run on after all, where its GPUs were not given away; says whether they were not.
+    pub fn let_run_on(&mut self, job: JobId) -> bool {
+        let gpus = &self.snapshot.states[job.index()].gpus;
+        let free = self.pool.has_room(gpus, self.slice(job));
+        if free {
+            self.pool.take(gpus, self.slice(job));
+            self.plan.stops.retain(|&stopped| stopped != job);
+        }
+        free
+    }
+
+    /// Jobs started in this draft.
+    pub fn starts(&self) -> &[Start] {
+        &self.plan.starts
+    }
+
+    /// Notes a start that a job can count on.
+    pub fn promise(&mut self, promise: Promise) {
+        self.plan.promises.push(promise);
+    }
+
+    /// The plan. The pool is as it was before the draft.
+    pub fn into_plan(mut self) -> Plan {
+        let mut plan = std::mem::take(&mut self.plan);
+        for start in &plan.starts {
+            self.pool.give(&start.gpus, self.slice(start.job));
+        }
+        for &job in plan.stops.iter().rev() {
+            self.pool.take(&self.snapshot.states[job.index()].gpus, self.slice(job));
+        }
+        // A victim that was given its own GPUs again never stopped.
+        let states = self.snapshot.states;
+        let same_place = |start: &Start| states[start.job.index()].gpus == start.gpus;
+        let kept = plan.stops.iter().filter(|job| plan.starts.iter().any(|start| start.job == **job && same_place(start)));
+        let kept = kept.copied().collect::<SmallVec<[JobId; 4]>>();
+        if !kept.is_empty() {
+            plan.stops.retain(|job| !kept.contains(job));
+            plan.starts.retain(|start| !kept.contains(&start.job));
+        }
+        plan
+    }
+
+    /// The GPUs of a job started in this draft or running before it.
+    pub fn gpus_of(&self, job: JobId) -> &GpuList {
+        let started = self.plan.starts.iter().find(|start| start.job == job);
+        started.map_or(&self.snapshot.states[job.index()].gpus, |start| &start.gpus)
+    }
+}

@@ -1,0 +1,64 @@
+//! Releases: when GPUs fall free, if running jobs take as long as they are believed to.
+
+use crate::draft::Draft;
+use crate::queue::Queue;
+use rota_core::{GpuId, GpuTypeId, JobId, Span, Time};
+use std::collections::HashMap;
+use std::iter::Peekable;
+
+/// GPUs of one type that fall free at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// When.
+    pub at: Time,
+    /// Of which type.
+    pub gpu_type: GpuTypeId,
+    /// How many.
+    pub gpus: u32,
+    /// Whose.
+    pub job: JobId,
+}
+
+/// All releases in order of time: of running jobs and of those started in the draft. A shared GPU falls free with its last job.
+pub fn releases<'a>(queue: &'a Queue, draft: &'a Draft<'_>) -> impl Iterator<Item = Release> + 'a {
+    let snapshot = draft.snapshot;
+    let mut soon = draft
+        .starts()
+        .iter()
+        .map(|start| {
+            let gpu_type = snapshot.bound.cluster.gpus[start.gpus[0].index()].gpu_type;
+            (snapshot.now + snapshot.believed_run(start.job, gpu_type), start.job)
+        })
+        .collect::<Vec<_>>();
+    // Jobs past their estimate come in another order than they stand in.
+    let first_punctual = (snapshot.now + Span(1), JobId(0));
+    soon.extend(queue.ends.range(..first_punctual).map(|&(end, job)| (Queue::believed_end(end, snapshot.now), job)));
+    soon.sort_unstable();
+    let mut left_on: HashMap<GpuId, u16> = HashMap::new();
+    let punctual = queue.ends.range(first_punctual..).copied();
+    merge(punctual.peekable(), soon.into_iter().peekable()).map(move |(at, job)| {
+        let gpus = draft.gpus_of(job);
+        let freed = if snapshot.bound.shape(job).is_exclusive() {
+            gpus.len() as u32
+        } else {
+            let is_last = |gpu: &&GpuId| {
+                let left = left_on.entry(**gpu).or_insert_with(|| draft.pool.jobs_on(**gpu));
+                *left -= 1;
+                *left == 0
+            };
+            gpus.iter().filter(is_last).count() as u32
+        };
+        Release { at, gpu_type: snapshot.bound.cluster.gpus[gpus[0].index()].gpu_type, gpus: freed, job }
+    })
+}
+
+fn merge(
+    mut first: Peekable<impl Iterator<Item = (Time, JobId)>>,
+    mut second: Peekable<impl Iterator<Item = (Time, JobId)>>,
+) -> impl Iterator<Item = (Time, JobId)> {
+    std::iter::from_fn(move || match (first.peek(), second.peek()) {
+        (Some(a), Some(b)) if b < a => second.next(),
+        (Some(_), _) => first.next(),
+        (None, _) => second.next(),
+    })
+}

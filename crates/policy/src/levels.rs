@@ -1,0 +1,91 @@
+//! Levels of attained service: which step of a ladder each job's GPU time has reached, and when running jobs reach the next.
+//!
+//! Policies that go by attained service (`las`, `gittins`) change a job's rank only at a step, so they ask to be woken at the next
+//! one instead of ranking everybody all the time.
+
+use rota_core::{JobId, JobView, Phase, Snapshot, Span, Time};
+use std::collections::BTreeSet;
+
+/// Where each job stands on the ladder.
+pub struct Levels {
+    /// GPU time at which the next level begins, ascending.
+    pub steps: Vec<Span>,
+    standings: Vec<Standing>,
+    crossings: BTreeSet<(Time, JobId)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Standing {
+    level: usize,
+    /// GPU time that no longer counts (see [`Levels::forgive`]).
+    forgiven: Span,
+    crossing: Option<Time>,
+}
+
+impl Levels {
+    /// A ladder of `count` steps that grow by `factor` from the first, in GPU seconds.
+    pub fn new(first: f64, factor: f64, count: usize) -> Self {
+        let seconds = std::iter::successors(Some(first), |step| Some(step * factor)).take(count);
+        let steps = seconds.filter_map(Span::from_seconds).collect();
+        Self { steps, standings: Vec::new(), crossings: BTreeSet::new() }
+    }
+
+    /// The level of a job; 0 at first.
+    pub fn level(&self, job: JobId) -> usize {
+        self.standings.get(job.index()).map_or(0, |standing| standing.level)
+    }
+
+    /// GPU time that counts for a job.
+    pub fn counted(&self, view: &JobView<'_>) -> Span {
+        view.service().minus(self.standings[view.id().index()].forgiven)
+    }
+
+    /// Takes in what changed; calls `moved` for each active job that is new, changed its phase or reached another level.
+    pub fn follow(&mut self, snapshot: &Snapshot<'_>, mut moved: impl FnMut(&JobView<'_>, usize)) {
+        self.standings.resize(snapshot.states.len(), Standing::default());
+        for view in snapshot.changed_jobs() {
+            self.settle(&view, snapshot.now);
+            if view.state.phase.is_active() {
+                moved(&view, self.level(view.id()));
+            }
+        }
+        while let Some(&(at, job)) = self.crossings.first()
+            && at <= snapshot.now
+        {
+            let view = snapshot.view(job);
+            self.settle(&view, snapshot.now);
+            moved(&view, self.level(job));
+        }
+    }
+
+    /// Starts a job's count again from now: it is at the bottom of the ladder once more.
+    pub fn forgive(&mut self, view: &JobView<'_>, now: Time) {
+        self.standings[view.id().index()].forgiven = view.service();
+        self.settle(view, now);
+    }
+
+    /// When the next running job reaches its next level.
+    pub fn next_crossing(&self) -> Option<Time> {
+        self.crossings.first().map(|&(at, _)| at)
+    }
+
+    fn settle(&mut self, view: &JobView<'_>, now: Time) {
+        let job = view.id();
+        if let Some(at) = self.standings[job.index()].crossing.take() {
+            self.crossings.remove(&(at, job));
+        }
+        let counted = self.counted(view);
+        let level = self.steps.partition_point(|&step| step <= counted);
+        self.standings[job.index()].level = level;
+        if view.state.phase == Phase::Running
+            && let Some(step) = self.steps.get(level)
+        {
+            let gpus = f64::from(view.job.gpus) * view.job.share.fraction();
+            // One nanosecond more, so that rounding never wakes us just short of the step.
+            let working_from = now.max(view.state.since + view.state.overhead);
+            let at = working_from + step.minus(counted).at_speed(gpus) + Span(1);
+            self.standings[job.index()].crossing = Some(at);
+            self.crossings.insert((at, job));
+        }
+    }
+}

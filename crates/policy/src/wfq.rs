@@ -1,0 +1,63 @@
+//! Weighted fair queueing: smallest virtual finish time first.
+//!
+//! Virtual time V starts at 0. A job that arrives gets the start tag S = max(V, the last finish tag of its flow) and the finish tag
+//! F = S + estimate × GPUs / weight. When a job starts, V moves to its S; when it ends, to its F if that is later. A flow is a user's
+//! jobs, which follow each other; a job without a user is a flow of its own.
+
+use crate::params::{BACKFILL, DEPTH, Param, Params, PolicyError};
+use crate::{Context, Policy};
+use rota_core::{Name, Phase, Rule, Snapshot, Target};
+use std::collections::HashMap;
+
+/// Parameters of `wfq`.
+pub const PARAMS: &[Param] = &[BACKFILL, DEPTH];
+
+#[derive(Clone, Copy, Default)]
+struct Tags {
+    start: f64,
+    finish: f64,
+    given: bool,
+}
+
+struct FairQueueing {
+    rule: Rule,
+    virtual_time: f64,
+    tags: Vec<Tags>,
+    last_finish: HashMap<Name, f64>,
+}
+
+impl Policy for FairQueueing {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, _: &mut Context) -> Target {
+        self.tags.resize(snapshot.states.len(), Tags::default());
+        for view in snapshot.changed_jobs() {
+            let tags = self.tags[view.id().index()];
+            match view.state.phase {
+                Phase::Running => self.virtual_time = self.virtual_time.max(tags.start),
+                Phase::Finished | Phase::Failed if tags.given => self.virtual_time = self.virtual_time.max(tags.finish),
+                _ => {}
+            }
+        }
+        let mut ranks = Vec::new();
+        for view in snapshot.newly_waiting() {
+            let tags = &mut self.tags[view.id().index()];
+            if !tags.given {
+                let job = view.job;
+                let before = if job.user.is_some() { self.last_finish.get(&job.user).copied().unwrap_or(0.0) } else { 0.0 };
+                let start = self.virtual_time.max(before);
+                let finish = start + view.believed_seconds() * f64::from(job.gpus) / job.weight;
+                *tags = Tags { start, finish, given: true };
+                if job.user.is_some() {
+                    self.last_finish.insert(job.user, finish);
+                }
+            }
+            ranks.push((view.id(), tags.finish));
+        }
+        Target::order(self.rule, ranks)
+    }
+}
+
+/// `wfq`.
+pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    let rule = params.run_to_end()?;
+    Ok(Box::new(FairQueueing { rule, virtual_time: 0.0, tags: Vec::new(), last_finish: HashMap::new() }))
+}

@@ -1,0 +1,225 @@
+//! The clock, the jobs and the nodes of a simulation.
+
+use crate::{Mechanism, SimOptions};
+use rota_core::event::EventKind;
+use rota_core::random::RandomStream;
+use rota_core::{Bound, Event, FailReason, JobId, NodeId, Phase, Plan, Span, Time};
+use rota_engine::{Moment, Occasion, State, World};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// Something that is known to lie ahead. The order of the variants is the order at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Ahead {
+    /// The run of a job that was its `starts`-th ends, if it is still going on then.
+    EndOfRun { job: JobId, starts: u32 },
+    NodeReturned(NodeId),
+    NodeLost(NodeId),
+}
+
+/// Arrivals come from the workload, everything else from a heap.
+pub struct SimulatedWorld {
+    bound: Arc<Bound>,
+    now: Time,
+    next_arrival: usize,
+    ahead: BinaryHeap<Reverse<(Time, Ahead)>>,
+    /// Jobs started by the last plan, whose end is not yet in the heap.
+    just_started: Vec<JobId>,
+    round: Option<Span>,
+    faults: Option<Faults>,
+    window: Option<(u32, u32)>,
+    over_in_window: u32,
+    given_up: bool,
+}
+
+struct Faults {
+    mean_uptime: f64,
+    mean_repair: f64,
+    streams: Vec<RandomStream>,
+}
+
+impl Faults {
+    fn draw(&mut self, node: NodeId, mean: f64) -> Span {
+        Span::from_seconds(self.streams[node.index()].exponential(mean)).unwrap_or(Span(u64::MAX / 4))
+    }
+}
+
+impl SimulatedWorld {
+    /// A world before its first moment.
+    pub fn new(bound: Arc<Bound>, options: &SimOptions) -> Self {
+        let round = match options.mechanism {
+            Mechanism::Event => None,
+            Mechanism::Rounds { length } => Some(Span(length.0.max(1))),
+        };
+        let faults = options.faults.map(|faults| Faults {
+            mean_uptime: faults.mean_uptime.seconds(),
+            mean_repair: faults.mean_repair.seconds(),
+            streams: (0..bound.cluster.nodes.len())
+                .map(|node| RandomStream::new(options.seed, &format!("fault of node {node}")))
+                .collect(),
+        });
+        let mut world = Self {
+            bound,
+            now: Time::ZERO,
+            next_arrival: 0,
+            ahead: BinaryHeap::new(),
+            just_started: Vec::new(),
+            round,
+            faults,
+            window: options.window,
+            over_in_window: 0,
+            given_up: false,
+        };
+        for outage in &world.bound.cluster.outages {
+            world.ahead.push(Reverse((outage.from, Ahead::NodeLost(outage.node))));
+            world.ahead.extend(outage.until.map(|until| Reverse((until, Ahead::NodeReturned(outage.node)))));
+        }
+        for node in 0..world.bound.cluster.nodes.len() {
+            world.draw_fault(NodeId::from_index(node), Time::ZERO);
+        }
+        world
+    }
+
+    fn draw_fault(&mut self, node: NodeId, from: Time) {
+        if let Some(faults) = &mut self.faults {
+            let uptime = faults.draw(node, faults.mean_uptime);
+            self.ahead.push(Reverse((from + uptime, Ahead::NodeLost(node))));
+        }
+    }
+
+    fn is_done(&self, state: &State) -> bool {
+        let all_over = self.next_arrival == self.bound.jobs.len() && state.unfinished == 0;
+        let window_over = self.window.is_some_and(|(first, last)| self.over_in_window > last.saturating_sub(first));
+        all_over || window_over || self.given_up
+    }
+
+    /// The next moment at which something happens, and whether it is the end of a round.
+    fn next_moment(&self, state: &State, wake: Option<Time>) -> Option<Moment> {
+        let arrival = self.bound.jobs.get(self.next_arrival).map(|job| job.arrival);
+        let ahead = self.ahead.peek().map(|Reverse((at, _))| *at);
+        // Rounds end only for somebody: with nobody waiting there is nobody to give way to.
+        let tick = self.round.filter(|_| state.waiting > 0 && state.running > 0).map(|round| Time((self.now.0 / round.0 + 1) * round.0));
+        let now = arrival.into_iter().chain(ahead).chain(tick).chain(wake).min()?;
+        let occasion = if tick == Some(now) { Occasion::Tick } else { Occasion::Event };
+        Some(Moment { now, occasion })
+    }
+
+    fn happen(&mut self, what: Ahead, state: &State, events: &mut Vec<Event>) {
+        let now = self.now;
+        let mut tell = |kind| events.push(Event { time_ns: now, kind });
+        match what {
+            Ahead::EndOfRun { job, starts } => {
+                if !Self::goes_on(state, job, starts) {
+                    return;
+                }
+                let failures = state.jobs[job.index()].failures;
+                let spec = self.bound.job(job);
+                let fails = spec.fails_at.is_some_and(|fails_at| fails_at <= spec.work);
+                if fails && failures < spec.retries {
+                    tell(EventKind::Retried { job });
+                } else if fails {
+                    tell(EventKind::Failed { job, reason: FailReason::Crashed });
+                    self.note_over(job);
+                } else {
+                    tell(EventKind::Finished { job });
+                    self.note_over(job);
+                }
+            }
+            Ahead::NodeLost(node) if state.nodes_up[node.index()] => {
+                // A run that ends at this very moment has ended; its event is already told.
+                let ended = events.iter().filter_map(|event| event.kind.job()).collect::<Vec<_>>();
+                for job in state.jobs_on_node(node) {
+                    if !ended.contains(&job) {
+                        events.push(Event { time_ns: now, kind: EventKind::Evicted { job } });
+                    }
+                }
+                events.push(Event { time_ns: now, kind: EventKind::NodeLost { node } });
+                if let Some(faults) = &mut self.faults {
+                    let repair = faults.draw(node, faults.mean_repair);
+                    self.ahead.push(Reverse((now + repair, Ahead::NodeReturned(node))));
+                }
+            }
+            Ahead::NodeReturned(node) if !state.nodes_up[node.index()] => {
+                tell(EventKind::NodeReturned { node });
+                self.draw_fault(node, now);
+            }
+            // Already lost or already back: a recorded outage and a drawn fault overlap.
+            Ahead::NodeLost(_) | Ahead::NodeReturned(_) => {}
+        }
+    }
+
+    /// Whether the `starts`-th run of a job is the present one.
+    fn goes_on(state: &State, job: JobId, starts: u32) -> bool {
+        let job = &state.jobs[job.index()];
+        job.phase == Phase::Running && job.starts == starts
+    }
+
+    fn note_over(&mut self, job: JobId) {
+        if self.window.is_some_and(|(first, last)| (first..=last).contains(&job.0)) {
+            self.over_in_window += 1;
+        }
+    }
+
+    /// Whether nothing that lies ahead can ever give GPUs to the jobs that wait.
+    fn is_stuck(&self, state: &State) -> bool {
+        let returns = |entry: &Reverse<(Time, Ahead)>| matches!(entry.0.1, Ahead::NodeReturned(_));
+        state.unfinished > 0 && state.running == 0 && self.next_arrival == self.bound.jobs.len() && !self.ahead.iter().any(returns)
+    }
+
+    /// Reports the jobs that can never run.
+    fn give_up(&mut self, state: &State, events: &mut Vec<Event>) -> Moment {
+        self.given_up = true;
+        for (index, job) in state.jobs.iter().enumerate() {
+            if matches!(job.phase, Phase::Waiting | Phase::Blocked) {
+                let reason = if job.phase == Phase::Waiting { FailReason::NeverFits } else { FailReason::Dependency };
+                events.push(Event { time_ns: self.now, kind: EventKind::Failed { job: JobId::from_index(index), reason } });
+            }
+        }
+        Moment { now: self.now, occasion: Occasion::Event }
+    }
+}
+
+impl World for SimulatedWorld {
+    fn poll(&mut self, state: &State, wake: Option<Time>, events: &mut Vec<Event>) -> Option<Moment> {
+        for job in self.just_started.drain(..) {
+            let starts = state.jobs[job.index()].starts;
+            self.ahead.push(Reverse((state.end_of_run(job), Ahead::EndOfRun { job, starts })));
+        }
+        while let Some(Reverse((_, Ahead::EndOfRun { job, starts }))) = self.ahead.peek()
+            && !Self::goes_on(state, *job, *starts)
+        {
+            self.ahead.pop();
+        }
+        if self.is_done(state) {
+            return None;
+        }
+        let wake = wake.filter(|wake| *wake > self.now);
+        if wake.is_none() && self.is_stuck(state) {
+            return Some(self.give_up(state, events));
+        }
+        let moment = self.next_moment(state, wake)?;
+        self.now = moment.now;
+        while let Some(&Reverse((at, what))) = self.ahead.peek()
+            && at <= self.now
+        {
+            self.ahead.pop();
+            self.happen(what, state, events);
+        }
+        while let Some(job) = self.bound.jobs.get(self.next_arrival)
+            && job.arrival <= self.now
+        {
+            events.push(Event { time_ns: self.now, kind: EventKind::Submitted { job: job.id } });
+            self.next_arrival += 1;
+        }
+        Some(moment)
+    }
+
+    fn apply(&mut self, plan: &Plan, now: Time, events: &mut Vec<Event>) {
+        events.extend(plan.stops.iter().map(|&job| Event { time_ns: now, kind: EventKind::Preempted { job } }));
+        for start in &plan.starts {
+            events.push(Event { time_ns: now, kind: EventKind::Started { job: start.job, gpus: start.gpus.clone() } });
+            self.just_started.push(start.job);
+        }
+    }
+}

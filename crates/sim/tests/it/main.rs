@@ -1,0 +1,7 @@
+//! The simulator with the real policies: textbook vectors, properties, determinism.
+#![allow(missing_docs)]
+
+mod backfill;
+mod properties;
+mod scene;
+mod textbook;
