@@ -3,7 +3,6 @@
 //! Afterwards every job is known to fit the cluster when it is empty, has its work in reference time, a speed on each
 //! GPU type, and a *shape*: jobs of one shape fit or do not fit together, which lets placement skip them together.
 
-use crate::cluster::GPU_TYPES_MAX;
 use crate::{Cluster, DependencyCondition, GpuTypeId, Job, JobId, MilliGpu, Names, Span, ThroughputTable, Workload};
 use std::collections::HashMap;
 
@@ -43,7 +42,14 @@ impl TypeSet {
 
     /// The types in ascending order.
     pub fn iter(self) -> impl Iterator<Item = GpuTypeId> {
-        (0..GPU_TYPES_MAX).filter(move |index| self.0 >> index & 1 == 1).map(GpuTypeId::from_index)
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let lowest = left.trailing_zeros();
+            (left != 0).then(|| {
+                left &= left - 1;
+                GpuTypeId(lowest)
+            })
+        })
     }
 }
 
@@ -219,7 +225,12 @@ impl Bound {
                     bound.jobs.push(job);
                 }
                 Err(problem) => {
-                    let error = BindError { source_name: bound.source.clone(), line: job.line, job: job.display_id(), problem: Box::new(problem) };
+                    let error = BindError {
+                        source_name: bound.source.clone(),
+                        line: job.line,
+                        job: job.display_id(),
+                        problem: Box::new(problem),
+                    };
                     if bad_jobs == BadJobs::Refuse {
                         return Err(error);
                     }
@@ -324,9 +335,17 @@ impl<'a> Binder<'a> {
         }
     }
 
-    fn bind(&mut self, job: &mut Job, names: &Names, cluster: &Cluster, new_ids: &[Option<JobId>]) -> Result<ShapeId, BindProblem> {
+    fn bind(
+        &mut self,
+        job: &mut Job,
+        names: &Names,
+        cluster: &Cluster,
+        new_ids: &[Option<JobId>],
+    ) -> Result<ShapeId, BindProblem> {
         let earlier_skipped = |dependency: &crate::Dependency| {
-            dependency.job < job.id && dependency.condition == DependencyCondition::Ok && new_ids[dependency.job.index()].is_none()
+            dependency.job < job.id
+                && dependency.condition == DependencyCondition::Ok
+                && new_ids[dependency.job.index()].is_none()
         };
         if job.after.iter().any(earlier_skipped) {
             return Err(BindProblem::DependencySkipped);
@@ -494,7 +513,8 @@ mod tests {
         let after = |position: usize| -> Box<[crate::Dependency]> {
             Box::new([crate::Dependency { job: JobId::from_index(position), condition: DependencyCondition::Ok }])
         };
-        let message = bind(vec![Job { after: after(1), ..job(1) }, Job { after: after(0), ..job(1) }], "a:8").unwrap_err().to_string();
+        let message =
+            bind(vec![Job { after: after(1), ..job(1) }, Job { after: after(0), ..job(1) }], "a:8").unwrap_err().to_string();
         assert!(message.contains("waits for itself"), "{message}");
         let jobs = workload([job(99), Job { after: after(0), ..job(1) }, job(1)]);
         let cluster = Cluster::from_spec("a:8", 4).unwrap();

@@ -127,7 +127,9 @@ pub struct Cluster {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
     /// The text is not a cluster.
-    #[error("cluster `{given}`: {problem}; write GPU types and counts such as `v100:8,p100:16`, Gavel's `8:16:24`, or the name of a TOML file")]
+    #[error(
+        "cluster `{given}`: {problem}; write GPU types and counts such as `v100:8,p100:16`, Gavel's `8:16:24`, or the name of a TOML file"
+    )]
     Spec {
         /// What was given.
         given: String,
@@ -208,7 +210,10 @@ impl Cluster {
             }
             let speed_is_sane = kind.speed.is_finite() && kind.speed > 0.0;
             if !speed_is_sane || !kind.usd_per_hour.is_none_or(sane) {
-                return Err(ClusterError::File(format!("gpu_type `{}`: speed must be above 0 and the price not negative", kind.name)));
+                return Err(ClusterError::File(format!(
+                    "gpu_type `{}`: speed must be above 0 and the price not negative",
+                    kind.name
+                )));
             }
             catalog.0.insert(kind.name.clone(), kind);
         }
@@ -222,7 +227,9 @@ impl Cluster {
             }
         }
         if cluster.gpus.is_empty() {
-            return Err(ClusterError::File("has no GPU; add `[[node]]` tables such as `name = \"a\"`, `gpus = \"v100:8\"`".to_owned()));
+            return Err(ClusterError::File(
+                "has no GPU; add `[[node]]` tables such as `name = \"a\"`, `gpus = \"v100:8\"`".to_owned(),
+            ));
         }
         for table in &file.outage {
             cluster.add_outage(table)?;
@@ -307,7 +314,11 @@ fn parse_counts(spec: &str) -> Result<Vec<(String, u32)>, String> {
         if parts.len() != 3 {
             return Err(format!("has {} numbers where Gavel's form has three", parts.len()));
         }
-        ["v100", "p100", "k80"].iter().zip(parts).map(|(name, text)| Ok(((*name).to_owned(), count(text)?))).collect::<Result<Vec<_>, String>>()?
+        ["v100", "p100", "k80"]
+            .iter()
+            .zip(parts)
+            .map(|(name, text)| Ok(((*name).to_owned(), count(text)?)))
+            .collect::<Result<Vec<_>, String>>()?
     } else {
         spec.split(',')
             .map(|part| match part.rsplit_once(':') {
@@ -383,7 +394,8 @@ mod tests {
         assert_eq!(cluster.describe(), "2 mine, 1 t4, 8 a100 on 3 nodes");
         assert_eq!(cluster.outages[0].node, NodeId(2));
         assert!(cluster.types.iter().all(|kind| kind.known));
-        let message = Cluster::from_toml("[[node]]\nname='a'\ngpus='t4:1'\n[[outage]]\nnode='b'\nfrom_s=1").unwrap_err().to_string();
+        let message =
+            Cluster::from_toml("[[node]]\nname='a'\ngpus='t4:1'\n[[outage]]\nnode='b'\nfrom_s=1").unwrap_err().to_string();
         assert!(message.contains("unknown node `b`; nodes are a"), "{message}");
     }
 

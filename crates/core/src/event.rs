@@ -120,8 +120,10 @@ mod tests {
 
     #[test]
     fn events_keep_their_form_on_disk() {
-        let event =
-            Event { time_ns: Time(5), kind: EventKind::Started { job: JobId(3), gpus: GpuList::from_slice(&[GpuId(1), GpuId(2)]) } };
+        let event = Event {
+            time_ns: Time(5),
+            kind: EventKind::Started { job: JobId(3), gpus: GpuList::from_slice(&[GpuId(1), GpuId(2)]) },
+        };
         let text = serde_json::to_string(&event).unwrap();
         assert_eq!(text, r#"{"time_ns":5,"event":"started","job":3,"gpus":[1,2]}"#);
         assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);

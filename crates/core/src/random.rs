@@ -15,9 +15,8 @@ impl RandomStream {
     /// The stream called `name` of the run with this `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a keeps distinct names apart; ChaCha does the mixing.
-        let name_hash = name
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let name_hash =
+            name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         key[8..16].copy_from_slice(&name_hash.to_le_bytes());

@@ -98,16 +98,15 @@ impl JobView<'_> {
         self.job.believed_work().at_speed(self.best_speed).seconds()
     }
 
-    /// How long the job is believed to need still, restarts included: on its GPUs if it runs, on its best type if it waits.
+    /// How long the job is believed to need still on its best type, the restart it is in or would need included. Not on the type it
+    /// runs on: a job would look longer for running on a slow one, lose its GPUs, and look short again.
     pub fn believed_remaining(&self) -> Span {
-        let left = self.job.believed_work().minus(self.done());
-        if self.state.phase == Phase::Running {
-            let starting = (self.state.since + self.state.overhead).since(self.now);
-            starting + left.at_speed(self.state.speed)
-        } else {
-            let starting = if self.state.starts > 0 { self.restart_cost } else { Span::ZERO };
-            starting + left.at_speed(self.best_speed)
-        }
+        let starting = match self.state.phase {
+            Phase::Running => (self.state.since + self.state.overhead).since(self.now),
+            _ if self.state.starts > 0 => self.restart_cost,
+            _ => Span::ZERO,
+        };
+        starting + self.job.believed_work().minus(self.done()).at_speed(self.best_speed)
     }
 }
 

@@ -218,7 +218,8 @@ impl State {
             if self.jobs[dependant.index()].phase != Phase::Blocked {
                 continue;
             }
-            let needs_ok = |dependency: &&rota_core::Dependency| dependency.job == job && dependency.condition == DependencyCondition::Ok;
+            let needs_ok =
+                |dependency: &&rota_core::Dependency| dependency.job == job && dependency.condition == DependencyCondition::Ok;
             if failed && bound.job(dependant).after.iter().any(|dependency| needs_ok(&dependency)) {
                 self.doomed.push(dependant);
                 continue;

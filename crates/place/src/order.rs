@@ -112,7 +112,8 @@ fn backfill_behind(queue: &mut Queue, draft: &mut Draft<'_>, head: Position, res
         return;
     }
     let behind = |position: &Position| *position != head;
-    let mut front: BTreeSet<Position> = queue.heads.iter().copied().filter(behind).filter(|position| draft.fits(position.2)).collect();
+    let mut front: BTreeSet<Position> =
+        queue.heads.iter().copied().filter(behind).filter(|position| draft.fits(position.2)).collect();
     // The head's own shape does not fit, so it is not in the front, nor are later jobs like it.
     for _ in 0..depth {
         let Some((key, job, shape)) = front.pop_first() else { return };

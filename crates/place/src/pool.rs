@@ -151,7 +151,9 @@ impl Pool {
     pub fn has_room(&self, gpus: &[GpuId], slice: Slice) -> bool {
         gpus.iter().all(|gpu| {
             let room = &self.rooms[gpu.index()];
-            room.share >= slice.share.0 && room.memory_mib >= slice.memory_mib && self.blocks[self.block_of[gpu.index()] as usize].up
+            room.share >= slice.share.0
+                && room.memory_mib >= slice.memory_mib
+                && self.blocks[self.block_of[gpu.index()] as usize].up
         })
     }
 
@@ -263,7 +265,8 @@ mod tests {
             let up = |gpu: &usize| pool.blocks[pool.block_of[*gpu] as usize].up;
             let gpus = (0..cluster.gpus.len()).filter(of_type).filter(up).collect::<Vec<_>>();
             assert_eq!(room.idle as usize, gpus.iter().filter(|&&gpu| pool.rooms[gpu].jobs == 0).count());
-            let listed = room.by_idle.iter().enumerate().flat_map(|(idle, blocks)| blocks.iter().map(move |block| (idle, *block)));
+            let listed =
+                room.by_idle.iter().enumerate().flat_map(|(idle, blocks)| blocks.iter().map(move |block| (idle, *block)));
             for (idle, block) in listed {
                 assert_eq!(pool.blocks[block as usize].idle_gpus().count(), idle);
             }

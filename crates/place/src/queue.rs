@@ -89,7 +89,8 @@ impl Queue {
         let standing = match state.phase {
             Phase::Waiting => Standing::Waiting(key),
             Phase::Running if self.index.by_rank || self.index.by_end => {
-                let gpu_type = state.gpus.first().map(|gpu| snapshot.bound.cluster.gpus[gpu.index()].gpu_type).unwrap_or_default();
+                let gpu_type =
+                    state.gpus.first().map(|gpu| snapshot.bound.cluster.gpus[gpu.index()].gpu_type).unwrap_or_default();
                 let left = snapshot.bound.job(job).believed_work().minus(state.done);
                 Standing::Running { key, gpu_type, end: state.since + state.overhead + left.at_speed(state.speed) }
             }

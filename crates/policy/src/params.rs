@@ -91,7 +91,12 @@ impl<'a> Params<'a> {
     }
 
     fn bad_value(&self, parameter: &'static str, expected: impl Into<String>) -> PolicyError {
-        PolicyError::BadValue { policy: self.policy, parameter, given: self.text(parameter).to_owned(), expected: expected.into() }
+        PolicyError::BadValue {
+            policy: self.policy,
+            parameter,
+            given: self.text(parameter).to_owned(),
+            expected: expected.into(),
+        }
     }
 
     /// A number within bounds.

@@ -38,7 +38,7 @@ const PLAIN: PolicyInfo = PolicyInfo {
 pub const POLICIES: &[PolicyInfo] = &[
     PolicyInfo { name: "fcfs", aliases: &["fifo-queue"], summary: "first come, first served", params: fcfs::PARAMS, build: fcfs::build, ..PLAIN },
     PolicyInfo { name: "sjf", summary: "shortest job first, by estimate", params: sjf::PARAMS, build: sjf::build, ..PLAIN },
-    PolicyInfo { name: "srtf", summary: "shortest remaining time first, preemptive", params: srtf::PARAMS, preemptive: true, build: srtf::build, ..PLAIN },
+    PolicyInfo { name: "srtf", summary: "shortest remaining time first", params: srtf::PARAMS, preemptive: true, build: srtf::build, ..PLAIN },
     PolicyInfo { name: "rr", aliases: &["round-robin"], summary: "round robin: everybody a quantum in turn", params: rr::PARAMS, preemptive: true, build: rr::build, ..PLAIN },
     PolicyInfo { name: "lottery", summary: "a draw by tickets at every decision; with rounds, every round", params: lottery::PARAMS, preemptive: true, build: lottery::build, ..PLAIN },
     PolicyInfo { name: "wfq", summary: "weighted fair queueing: smallest virtual finish time first", params: wfq::PARAMS, build: wfq::build, ..PLAIN },

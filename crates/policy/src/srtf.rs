@@ -1,7 +1,8 @@
 //! Shortest remaining time first: a new job with less to do than a running one takes its place.
 //!
 //! A waiting job's rank is the time it still needs. A running job's falls as it runs, so its rank is the moment it is believed to end
-//! and placement compares the time left until then: nobody has to be ranked again while time passes.
+//! and placement compares the time left until then: nobody has to be ranked again while time passes. On a GPU type that is not its
+//! best a job really falls more slowly; until it is next looked at, it is taken for further on than it is, which only protects it.
 
 use crate::params::{Param, Params, PolicyError};
 use crate::{Context, Policy};

@@ -1,1 +1,37 @@
-//! x
+//! Metrics as a fold over events; tables, CSV, JSON, SVG and PNG plots, and a report in one HTML file.
+//!
+//! A [`Recorder`] watches the events of a run and leaves a [`Run`]; [`summarise`] turns it into a [`Summary`];
+//! everything else shows these two. Nothing here decides anything, reads a clock or touches a file, except
+//! [`write_report`], which writes into the directory it is given.
+
+mod axis;
+mod fairness;
+mod files;
+mod jobs_csv;
+mod lanes;
+mod metric;
+mod pack;
+mod page;
+mod palette;
+mod plot;
+mod png;
+mod record;
+mod report;
+mod rows;
+mod series;
+mod summary;
+mod svg;
+mod table;
+mod terminal;
+mod units;
+
+pub use fairness::fairness_ratios;
+pub use files::{ReportError, folder_names};
+pub use jobs_csv::write_jobs_csv;
+pub use plot::lines::{Line, LinePoint};
+pub use png::DrawError;
+pub use record::{Absence, Bar, BarEnd, GpuRecord, JobRecord, JobStatus, Recorder, RecorderOptions, Run, Timeline};
+pub use report::{write_lines, write_report};
+pub use summary::{RunMeta, Summary, summarise};
+pub use table::{comparison_table, summary_table};
+pub use terminal::terminal_gantt;

@@ -5,7 +5,6 @@
 
 mod world;
 
-
 pub use rota_engine::{Restart, Tally};
 pub use world::SimulatedWorld;
 
@@ -77,8 +76,7 @@ pub fn simulate(
         Mechanism::Event => None,
         Mechanism::Rounds { length } => Some(length.seconds()),
     };
-    let engine_options =
-        EngineOptions { seed: options.seed, score: options.score, restart: options.restart, round_seconds };
+    let engine_options = EngineOptions { seed: options.seed, score: options.score, restart: options.restart, round_seconds };
     let mut engine = Engine::new(Arc::clone(bound), policy, &engine_options);
     let mut world = world::SimulatedWorld::new(Arc::clone(bound), options);
     drive(&mut engine, &mut world, observe, seconds)

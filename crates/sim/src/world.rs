@@ -13,7 +13,10 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ahead {
     /// The run of a job that was its `starts`-th ends, if it is still going on then.
-    EndOfRun { job: JobId, starts: u32 },
+    EndOfRun {
+        job: JobId,
+        starts: u32,
+    },
     NodeReturned(NodeId),
     NodeLost(NodeId),
 }
@@ -99,7 +102,8 @@ impl SimulatedWorld {
         let arrival = self.bound.jobs.get(self.next_arrival).map(|job| job.arrival);
         let ahead = self.ahead.peek().map(|Reverse((at, _))| *at);
         // Rounds end only for somebody: with nobody waiting there is nobody to give way to.
-        let tick = self.round.filter(|_| state.waiting > 0 && state.running > 0).map(|round| Time((self.now.0 / round.0 + 1) * round.0));
+        let tick =
+            self.round.filter(|_| state.waiting > 0 && state.running > 0).map(|round| Time((self.now.0 / round.0 + 1) * round.0));
         let now = arrival.into_iter().chain(ahead).chain(tick).chain(wake).min()?;
         let occasion = if tick == Some(now) { Occasion::Tick } else { Occasion::Event };
         Some(Moment { now, occasion })
@@ -164,7 +168,10 @@ impl SimulatedWorld {
     /// Whether nothing that lies ahead can ever give GPUs to the jobs that wait.
     fn is_stuck(&self, state: &State) -> bool {
         let returns = |entry: &Reverse<(Time, Ahead)>| matches!(entry.0.1, Ahead::NodeReturned(_));
-        state.unfinished > 0 && state.running == 0 && self.next_arrival == self.bound.jobs.len() && !self.ahead.iter().any(returns)
+        state.unfinished > 0
+            && state.running == 0
+            && self.next_arrival == self.bound.jobs.len()
+            && !self.ahead.iter().any(returns)
     }
 
     /// Reports the jobs that can never run.
@@ -182,6 +189,9 @@ impl SimulatedWorld {
 
 impl World for SimulatedWorld {
     fn poll(&mut self, state: &State, wake: Option<Time>, events: &mut Vec<Event>) -> Option<Moment> {
+        // A job stopped and started again at one moment stands here twice.
+        self.just_started.sort_unstable();
+        self.just_started.dedup();
         for job in self.just_started.drain(..) {
             let starts = state.jobs[job.index()].starts;
             self.ahead.push(Reverse((state.end_of_run(job), Ahead::EndOfRun { job, starts })));

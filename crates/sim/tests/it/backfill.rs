@@ -11,7 +11,8 @@ use std::sync::Arc;
 fn the_three_ways_to_treat_a_wide_head() {
     // GPU 0 is busy until 10, GPU 1 until 4; the wide job needs both. The short job fits in the gap, the long one does not.
     let jobs = [job(0.0, 10.0), job(0.0, 4.0), gang(2, 1.0, 5.0), job(2.0, 20.0), job(3.0, 6.0)];
-    let starts = |policy: &str| run(&scene("gpu:2", jobs.clone()), policy).first_start.iter().flatten().copied().collect::<Vec<_>>();
+    let starts =
+        |policy: &str| run(&scene("gpu:2", jobs.clone()), policy).first_start.iter().flatten().copied().collect::<Vec<_>>();
     assert_eq!(starts("fcfs"), [0.0, 0.0, 10.0, 15.0, 15.0]);
     assert_eq!(starts("fcfs:backfill=easy"), [0.0, 0.0, 10.0, 15.0, 4.0]);
     assert_eq!(starts("fcfs:backfill=greedy"), [0.0, 0.0, 24.0, 4.0, 10.0]);

@@ -63,7 +63,12 @@ fn seeded_comparisons() {
 /// `MatMul`, DL, `XGBoost`, LSTM with the weights, tickets and estimates of the experiments.
 fn four_jobs() -> [Job; 4] {
     let four = [(7.24, 3.0, 3.0, 5), (80.83, 5.0, 50.0, 10), (2.77, 7.0, 2.0, 7), (34.18, 2.0, 30.0, 15)];
-    four.map(|(duration, weight, estimate, tickets)| Job { weight, tickets, estimate: Some(seconds(estimate)), ..job(0.0, duration) })
+    four.map(|(duration, weight, estimate, tickets)| Job {
+        weight,
+        tickets,
+        estimate: Some(seconds(estimate)),
+        ..job(0.0, duration)
+    })
 }
 
 #[test]
@@ -141,10 +146,7 @@ fn least_loaded_reaches_the_makespan_of_the_original() {
 fn shortest_remaining_time_preempts_and_charges_the_restart() {
     let bound = scene("gpu:1", [job(0.0, 10.0), job(2.0, 3.0), job(4.0, 7.0)]);
     assert_eq!(run(&bound, "srtf").finishes(), [20.0, 5.0, 12.0]);
-    let options = SimOptions {
-        restart: rota_sim::Restart { cost: seconds(1.0), checkpoint: None },
-        ..SimOptions::default()
-    };
+    let options = SimOptions { restart: rota_sim::Restart { cost: seconds(1.0), checkpoint: None }, ..SimOptions::default() };
     let outcome = run_with(&bound, "srtf", &options);
     assert_eq!(outcome.makespan(), 21.0, "one job is resumed once, and that costs a second");
 }

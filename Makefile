@@ -1,0 +1,52 @@
+# The commands of the README. `make test` and `make lint` install what they need.
+
+CARGO ?= cargo
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+ROTA := target/release/rota
+
+.PHONY: run build test lint parity bench fuzz tools browser clean
+
+run: build
+	$(ROTA) sim --trace scenarios/classroom.toml --cluster t4:4 --policy fcfs --place best-fit
+	$(ROTA) sim --trace scenarios/classroom.toml --cluster t4:4 --place best-fit \
+	  --policy fcfs --policy sjf --policy srtf --policy rr:quantum=5 --policy lottery --policy wfq --policy priority \
+	  --policy least-loaded --policy random --policy las:first=10 --policy gittins:first=2 --out demo
+	@echo
+	@echo "45 tasks of a class on 4 GPUs, under every policy. Open demo/report.html in a browser."
+	@echo "Next: target/release/rota sim --help"
+
+build:
+	$(CARGO) build --release --locked
+
+test: tools browser
+	$(CARGO) nextest run --workspace --locked -E 'not test(/^parity/) & not test(/::parity/)'
+
+parity: tools
+	$(CARGO) nextest run --workspace --locked -E 'test(/^parity/) | test(/::parity/)'
+
+lint: tools
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) deny --offline check bans licenses sources
+
+bench: build
+	python3 benches/run.py $(ROTA)
+
+# Every parser, a minute each; `make fuzz SECONDS=10` for less.
+SECONDS ?= 60
+fuzz:
+	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz@0.13.2
+	cd fuzz && for target in $$(cargo fuzz list); do \
+	  cargo +nightly fuzz run --sanitizer none $$target -- -max_total_time=$(SECONDS) -rss_limit_mb=4096 || exit 1; \
+	done
+
+tools:
+	command -v cargo-nextest >/dev/null || $(CARGO) install --locked cargo-nextest@0.9.143
+	command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny@0.20.2
+
+# The report is checked in a real browser.
+browser:
+	command -v chromium >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq chromium; }
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,329 @@
+//! What can be typed: the types behind `--help`. What it means is decided in the module of each command.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Rota decides whose turn it is on the GPU.
+#[derive(Parser)]
+#[command(name = "rota", version, about, long_about = None, max_term_width = 100, after_help = "\
+Examples:
+  rota sim --trace jobs.csv --cluster a100:8 --policy fcfs --policy sjf     compare two policies on a log
+  rota sim --trace scenarios/classroom.toml --cluster t4:4 --policy las     one policy, with a Gantt chart
+  rota trace info philly.csv --cluster gpu:400                              what is in a trace
+  rota policies                                                             what there is to choose from")]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Simulate policies on a workload and compare them
+    Sim(SimArgs),
+    /// Simulate a grid of policies, clusters, loads and seeds on all cores
+    Sweep(SweepArgs),
+    /// Look into, convert and generate traces
+    Trace(TraceArgs),
+    /// List the policies and their parameters
+    Policies(PoliciesArgs),
+}
+
+/// How a target becomes plans over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MechanismWord {
+    /// Decide on every arrival, completion and release
+    Event,
+    /// Share time in rounds: who runs keeps its GPUs until the round ends
+    Rounds,
+}
+
+/// What every simulation needs to know beside its jobs, cluster and policy.
+#[derive(Args, Clone, Debug)]
+pub struct ModelArgs {
+    /// GPUs on each node of a cluster given as TYPE:COUNT
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    pub gpus_per_node: u32,
+    /// Steps per second by job type, gang size and GPU type (CSV); the built-in table if not given
+    #[arg(long, value_name = "FILE")]
+    pub throughputs: Option<PathBuf>,
+    /// How decisions are timed
+    #[arg(long, value_enum, default_value = "event")]
+    pub mechanism: MechanismWord,
+    /// Length of a round, for --mechanism rounds
+    #[arg(long, value_name = "SECONDS", default_value_t = 360.0, value_parser = positive_seconds)]
+    pub round: f64,
+    /// What a job loses whenever it is started again
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
+    pub restart_cost: f64,
+    /// How often jobs save their progress; without it a lost node costs a job everything since its last start
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub checkpoint: Option<f64>,
+    /// Mean hours between losses of a node; nodes are not lost without it
+    #[arg(long, value_name = "HOURS", value_parser = positive_hours)]
+    pub node_mtbf: Option<f64>,
+    /// Mean hours until a lost node returns
+    #[arg(long, value_name = "HOURS", default_value_t = 4.0, value_parser = positive_hours)]
+    pub node_repair: f64,
+    /// Which free GPUs a job gets
+    #[arg(long, value_name = "SCORE", default_value = "consolidate", value_parser = ["consolidate", "spread", "best-fit", "worst-fit", "least-busy", "random"])]
+    pub place: String,
+}
+
+/// How a trace is read.
+#[derive(Args, Clone, Debug)]
+pub struct ReadArgs {
+    /// Format of the trace; found by its content if not given
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<String>,
+    /// Leave out lines and jobs that cannot be used, and say how many
+    #[arg(long)]
+    pub skip_bad: bool,
+}
+
+/// `rota sim`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota sim --trace philly.csv --cluster gpu:400 --policy fcfs --policy srtf --policy las --out report
+  rota sim --trace jobs.toml --cluster v100:8,p100:16 --policy lottery:seed=7 --mechanism rounds --round 60
+  rota sim --trace sacct.txt --cluster a100:32 --policy fcfs:backfill=easy --json
+
+With --out the folder gets summary.json, jobs.csv, events.jsonl, pictures (SVG and PNG) and report.html.")]
+pub struct SimArgs {
+    /// The workload: a trace of any known format, or a TOML file with a [generate] table
+    #[arg(long, value_name = "FILE")]
+    pub trace: PathBuf,
+    /// The cluster: `v100:8,p100:16`, Gavel's `8:16:24`, or a TOML file with nodes
+    #[arg(long, value_name = "SPEC")]
+    pub cluster: String,
+    /// A policy, e.g. `fcfs` or `rr:quantum=60`; several are compared (`rota policies` lists them)
+    #[arg(long = "policy", value_name = "P", required = true)]
+    pub policies: Vec<String>,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Measure only these jobs (first and last id), and stop when they are over
+    #[arg(long, value_name = "FIRST:LAST", value_parser = window)]
+    pub window: Option<(u32, u32)>,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub read: ReadArgs,
+    /// Write the whole report into this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Write one line a job to this file (one policy only)
+    #[arg(long, value_name = "FILE")]
+    pub jobs_csv: Option<PathBuf>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Policies simulated at the same time; all cores if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs_parallel: Option<u32>,
+}
+
+/// `rota sweep`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota sweep --policies fcfs,sjf,las --clusters gpu:32 --rates 4,8,12,16 --jobs 2000 --seeds 0,1,2 --out sweep
+  rota sweep scenarios/sweep-small.toml --out sweep
+  rota sweep --out sweep --resume                                    go on where it stopped
+
+The folder gets results.csv (one row a run), sweep.toml (what was asked) and pictures of mean JCT against load.")]
+pub struct SweepArgs {
+    /// A TOML file with the fields policies, clusters, seeds, rates, jobs, model, trace, mechanism, round, restart_cost, gpus_per_node
+    #[arg(value_name = "FILE.toml")]
+    pub file: Option<PathBuf>,
+    /// Policies, separated by commas; one with several parameters goes in a file
+    #[arg(long, value_name = "P,…", value_delimiter = ',')]
+    pub policies: Vec<String>,
+    /// Clusters, separated by semicolons
+    #[arg(long, value_name = "SPEC;…", value_delimiter = ';')]
+    pub clusters: Vec<String>,
+    /// Seeds of the workload and of the policies
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub seeds: Vec<u64>,
+    /// Arrivals per hour, one workload each
+    #[arg(long, value_name = "JOBS_PER_HOUR,…", value_delimiter = ',')]
+    pub rates: Vec<f64>,
+    /// Jobs in each workload
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    pub jobs: Vec<u32>,
+    /// What generates the workloads
+    #[arg(long, value_name = "MODEL", value_parser = ["poisson", "classroom"])]
+    pub model: Option<String>,
+    /// A trace to run instead of generated workloads
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rates", "jobs", "model"])]
+    pub trace: Option<PathBuf>,
+    /// How decisions are timed [default: event]
+    #[arg(long, value_enum)]
+    pub mechanism: Option<MechanismWord>,
+    /// Length of a round, for --mechanism rounds [default: 360]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    pub round: Option<f64>,
+    /// What a job loses whenever it is started again [default: 0]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub restart_cost: Option<f64>,
+    /// GPUs on each node of a cluster given as TYPE:COUNT [default: 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub gpus_per_node: Option<u32>,
+    /// Runs at the same time; all cores if not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs_parallel: Option<u32>,
+    /// The folder for results and pictures
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Go on with the sweep begun in --out
+    #[arg(long)]
+    pub resume: bool,
+    /// Print the rows as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota trace`.
+#[derive(Args)]
+pub struct TraceArgs {
+    #[command(subcommand)]
+    pub command: TraceCommand,
+}
+
+/// What to do with traces.
+#[derive(Subcommand)]
+pub enum TraceCommand {
+    /// Say what was understood of a trace: jobs, GPUs, span, load, distributions
+    #[command(after_help = "Example:\n  rota trace info philly.csv --cluster gpu:400")]
+    Info(InfoArgs),
+    /// Write a trace in one of Rota's formats
+    #[command(after_help = "Examples:\n  rota trace convert sacct.txt -o jobs.csv\n  rota trace convert jobs.csv -o jobs.toml")]
+    Convert(ConvertArgs),
+    /// Generate a workload
+    #[command(after_help = "\
+Examples:
+  rota trace gen --model classroom --seed 7 -o tasks.csv
+  rota trace gen --model poisson --jobs 1000 --rate 12 --multi-gpu -o jobs.csv
+  rota trace gen --config scenarios/poisson-small.toml --seed 3 -o jobs.csv")]
+    Gen(GenArgs),
+}
+
+/// `rota trace info`.
+#[derive(Args)]
+pub struct InfoArgs {
+    /// The trace
+    pub file: PathBuf,
+    /// Give the load it would put on this cluster
+    #[arg(long, value_name = "SPEC")]
+    pub cluster: Option<String>,
+    /// GPUs on each node of a cluster given as TYPE:COUNT
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    pub gpus_per_node: u32,
+    /// Throughput table for jobs given in steps
+    #[arg(long, value_name = "FILE")]
+    pub throughputs: Option<PathBuf>,
+    #[command(flatten)]
+    pub read: ReadArgs,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A format Rota writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WrittenFormat {
+    /// Rota's CSV
+    Csv,
+    /// Rota's TOML
+    Toml,
+    /// Gavel's ten columns (jobs given in steps)
+    Gavel,
+    /// The standard workload format
+    Swf,
+}
+
+/// `rota trace convert`.
+#[derive(Args)]
+pub struct ConvertArgs {
+    /// The trace
+    pub file: PathBuf,
+    /// Where to write it; its ending (.csv, .toml, .trace, .swf) tells the format
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// The format to write
+    #[arg(long, value_enum)]
+    pub to: Option<WrittenFormat>,
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// `rota trace gen`.
+#[derive(Args)]
+pub struct GenArgs {
+    /// What generates it
+    #[arg(long, value_name = "MODEL", value_parser = ["poisson", "classroom"], required_unless_present = "config")]
+    pub model: Option<String>,
+    /// Settings from the [generate] table of a TOML file (ranges, distributions)
+    #[arg(long, value_name = "FILE", conflicts_with = "model")]
+    pub config: Option<PathBuf>,
+    /// How many jobs
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<u32>,
+    /// Arrivals per hour
+    #[arg(long, value_name = "JOBS_PER_HOUR")]
+    pub rate: Option<f64>,
+    /// Seed of all draws
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Gangs of 1, 2, 4 and 8 GPUs instead of single GPUs
+    #[arg(long)]
+    pub multi_gpu: bool,
+    /// A fifth of the jobs with five times the weight
+    #[arg(long)]
+    pub multi_priority: bool,
+    /// A deadline for every job, at 1.2, 2 or 10 times its length
+    #[arg(long)]
+    pub slo: bool,
+    /// Where to write it; its ending tells the format
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// The format to write
+    #[arg(long, value_enum)]
+    pub to: Option<WrittenFormat>,
+}
+
+/// `rota policies`.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  rota policies\n  rota policies --json\n  rota policies las")]
+pub struct PoliciesArgs {
+    /// Show only this one, with its parameters
+    pub name: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| (least..=most).contains(value));
+    value.ok_or_else(|| format!("give a number from {least} to {most}"))
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    number(text, 0.0, 1e9)
+}
+
+fn positive_seconds(text: &str) -> Result<f64, String> {
+    number(text, 0.001, 1e9)
+}
+
+fn positive_hours(text: &str) -> Result<f64, String> {
+    number(text, 1e-6, 1e6)
+}
+
+fn window(text: &str) -> Result<(u32, u32), String> {
+    let parsed = text.split_once(':').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    parsed
+        .filter(|(first, last)| first <= last)
+        .ok_or_else(|| "give FIRST:LAST, two job ids in order, such as 200:499".to_owned())
+}

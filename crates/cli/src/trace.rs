@@ -1,0 +1,200 @@
+//! `rota trace`: look into, convert and generate traces.
+
+use crate::args::{ConvertArgs, GenArgs, InfoArgs, TraceArgs, TraceCommand, WrittenFormat};
+use crate::inputs::{load_cluster, load_table, load_trace};
+use crate::output::{print, print_json, remark, width, write_file};
+use anyhow::Context;
+use rota_core::{Span, Workload};
+use rota_trace::generate::{Classroom, Generator, Poisson, Seeded};
+use rota_trace::info::TraceInfo;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::Path;
+
+pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
+    match &args.command {
+        TraceCommand::Info(args) => info(args),
+        TraceCommand::Convert(args) => convert(args),
+        TraceCommand::Gen(args) => generate(args),
+    }
+}
+
+#[derive(Serialize)]
+struct InfoDocument<'a> {
+    format: String,
+    notes: &'a [String],
+    skipped_lines: u64,
+    #[serde(flatten)]
+    info: &'a TraceInfo,
+}
+
+fn info(args: &InfoArgs) -> anyhow::Result<()> {
+    let loaded = load_trace(&args.file, &args.read)?;
+    let cluster = args.cluster.as_deref().map(|spec| load_cluster(spec, args.gpus_per_node)).transpose()?;
+    let table = load_table(args.throughputs.as_deref())?;
+    let info = rota_trace::info::info(&loaded.workload, cluster.as_ref(), &table);
+    if args.json {
+        return print_json(&InfoDocument {
+            format: loaded.format.to_string(),
+            notes: &loaded.notes,
+            skipped_lines: loaded.skipped_count,
+            info: &info,
+        });
+    }
+    let mut text = String::new();
+    writeln!(text, "{}: {} format", args.file.display(), loaded.format)?;
+    loaded.notes.iter().try_for_each(|note| writeln!(text, "  {note}"))?;
+    describe(&mut text, &info)?;
+    let durations = loaded.workload.jobs.iter().map(|job| job.work.seconds()).filter(|seconds| *seconds > 0.0);
+    plot_durations(&mut text, &durations.collect::<Vec<_>>())?;
+    plot_gangs(&mut text, &info)?;
+    print(&text)
+}
+
+fn describe(text: &mut String, info: &TraceInfo) -> std::fmt::Result {
+    let span = |seconds: f64| Span::from_seconds(seconds).unwrap_or_default().to_string();
+    let mut row = |name: &str, value: String| writeln!(text, "  {name:<18} {value}");
+    row("jobs", format!("{} of {} users, {} job types", info.jobs, info.users, info.job_types))?;
+    row(
+        "arrivals",
+        match info.arrivals_per_hour {
+            Some(rate) => format!("over {}, {rate:.2} an hour", span(info.span_s)),
+            None => "all at once".to_owned(),
+        },
+    )?;
+    let length = &info.duration_s;
+    row(
+        "length",
+        format!("{} to {}, median {}, mean {}", span(length.min), span(length.max), span(length.p50), span(length.mean)),
+    )?;
+    row("work", format!("{:.1} GPU hours", info.gpu_hours))?;
+    if let Some(gpus) = info.gpus_for_load_one {
+        row("load", format!("1.0 on {gpus:.1} GPUs"))?;
+    }
+    if let (Some(load), Some(gpus)) = (info.offered_load, info.cluster_gpus) {
+        row("", format!("{load:.3} on the {gpus} GPUs given"))?;
+    }
+    for (name, count) in [
+        ("sharing a GPU", info.sharing_jobs),
+        ("ending in failure", info.failing_jobs),
+        ("of unknown length", info.jobs_without_length),
+    ] {
+        if count > 0 {
+            row(name, format!("{count} jobs"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Jobs by length, one bar a factor of ten to the third.
+fn plot_durations(text: &mut String, seconds: &[f64]) -> std::fmt::Result {
+    const BINS_PER_DECADE: f64 = 2.0;
+    let bin_of = |seconds: f64| (seconds.log10() * BINS_PER_DECADE).floor() as i32;
+    let Some(first) = seconds.iter().map(|length| bin_of(*length)).min() else { return Ok(()) };
+    let last = seconds.iter().map(|length| bin_of(*length)).max().unwrap_or(first);
+    let mut counts = vec![0_usize; (last - first + 1) as usize];
+    for length in seconds {
+        counts[(bin_of(*length) - first) as usize] += 1;
+    }
+    let label = |bin: i32| {
+        let from = 10_f64.powf(f64::from(bin) / BINS_PER_DECADE);
+        Span::from_seconds(from).unwrap_or_default().to_string()
+    };
+    let rows = counts.iter().zip(first..).map(|(&count, bin)| (format!("from {}", label(bin)), count));
+    bars(text, "\n  jobs by length", &rows.collect::<Vec<_>>())
+}
+
+fn plot_gangs(text: &mut String, info: &TraceInfo) -> std::fmt::Result {
+    let rows = info.gangs.iter().map(|(gpus, count)| (format!("{gpus} GPU{}", if *gpus == 1 { "" } else { "s" }), *count));
+    bars(text, "\n  jobs by gang size", &rows.collect::<Vec<_>>())
+}
+
+/// Horizontal bars with their counts; a count above zero is never an empty bar.
+fn bars(text: &mut String, title: &str, rows: &[(String, usize)]) -> std::fmt::Result {
+    writeln!(text, "{title}")?;
+    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    let room = width().saturating_sub(36);
+    for (label, count) in rows {
+        let eighths = (count * room * 8).div_ceil(most).max(usize::from(*count > 0));
+        let mut bar = "█".repeat(eighths / 8);
+        bar.extend([' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'].get(eighths % 8).filter(|_| eighths % 8 > 0));
+        writeln!(text, "  {label:>14} {count:>9} {bar}")?;
+    }
+    Ok(())
+}
+
+fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
+    let loaded = load_trace(&args.file, &args.read)?;
+    write(&loaded.workload, &args.output, args.to)?;
+    remark(&format!("wrote {} jobs to {}", loaded.workload.jobs.len(), args.output.display()));
+    Ok(())
+}
+
+fn generate(args: &GenArgs) -> anyhow::Result<()> {
+    let mut generator = match (&args.config, args.model.as_deref()) {
+        (Some(path), _) => rota_trace::generate::read(path)?,
+        (None, Some("classroom")) => Generator::Classroom(Seeded { seed: 0, settings: Classroom::default() }),
+        (None, _) => {
+            let settings = Poisson { multi_gpu: false, ..Poisson::default() };
+            Generator::Poisson(Seeded { seed: 0, settings })
+        }
+    };
+    adjust(&mut generator, args)?;
+    generator.validate()?;
+    let workload = generator.run();
+    write(&workload, &args.output, args.to)?;
+    remark(&format!("wrote {} jobs to {}", workload.jobs.len(), args.output.display()));
+    Ok(())
+}
+
+/// Puts the flags over the settings.
+fn adjust(generator: &mut Generator, args: &GenArgs) -> anyhow::Result<()> {
+    match generator {
+        Generator::Classroom(seeded) => {
+            if args.multi_gpu || args.multi_priority || args.slo {
+                anyhow::bail!(
+                    "--multi-gpu, --multi-priority and --slo go with the poisson model: classroom tasks have one GPU and their own priorities"
+                );
+            }
+            seeded.seed = args.seed.unwrap_or(seeded.seed);
+            seeded.settings.jobs = args.jobs.or(seeded.settings.jobs);
+            seeded.settings.jobs_per_hour = args.rate.unwrap_or(seeded.settings.jobs_per_hour);
+        }
+        Generator::Poisson(seeded) => {
+            let settings = &mut seeded.settings;
+            seeded.seed = args.seed.unwrap_or(seeded.seed);
+            settings.jobs = args.jobs.unwrap_or(settings.jobs);
+            settings.jobs_per_hour = args.rate.unwrap_or(settings.jobs_per_hour);
+            settings.multi_gpu |= args.multi_gpu;
+            if args.multi_priority {
+                settings.high_priority_fraction = 0.2;
+            }
+            if args.slo {
+                settings.deadline_multiples = vec![1.2, 2.0, 10.0];
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write(workload: &Workload, path: &Path, format: Option<WrittenFormat>) -> anyhow::Result<()> {
+    let by_ending = || match path.extension().and_then(|ending| ending.to_str()) {
+        Some("csv") => Some(WrittenFormat::Csv),
+        Some("toml") => Some(WrittenFormat::Toml),
+        Some("trace" | "tsv") => Some(WrittenFormat::Gavel),
+        Some("swf") => Some(WrittenFormat::Swf),
+        _ => None,
+    };
+    let format = format.or_else(by_ending).with_context(|| {
+        format!("`{}` does not tell its format; end it in .csv, .toml, .trace or .swf, or give --to", path.display())
+    })?;
+    write_file(path, |output| {
+        match format {
+            WrittenFormat::Csv => rota_trace::write_csv(workload, output)?,
+            WrittenFormat::Toml => rota_trace::write_toml(workload, output)?,
+            WrittenFormat::Gavel => rota_trace::write_gavel(workload, output)?,
+            WrittenFormat::Swf => rota_trace::write_swf(workload, output)?,
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,85 @@
+//! `rota sweep`: the same bytes on any number of threads, and resumed where it stopped.
+
+use crate::rota::{files, refusal, rota, stdout};
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+const GRID: &[&str] = &[
+    "sweep",
+    "--policies",
+    "fcfs,lottery,las",
+    "--clusters",
+    "gpu:16;gpu:32",
+    "--rates",
+    "4,8",
+    "--jobs",
+    "60",
+    "--seeds",
+    "0,1",
+];
+
+fn sweep(out: &Path, more: &[&str]) {
+    let out = out.to_str().unwrap();
+    stdout(&GRID.iter().copied().chain(["--out", out]).chain(more.iter().copied()).collect::<Vec<_>>());
+}
+
+fn results(out: &Path) -> String {
+    fs::read_to_string(out.join("results.csv")).unwrap()
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let folders = ["1", "2", "8"].map(|threads| {
+        let folder = TempDir::new().unwrap();
+        sweep(folder.path(), &["--jobs-parallel", threads]);
+        folder
+    });
+    let results = folders.each_ref().map(|folder| results(folder.path()));
+    assert_eq!(results[0].lines().count(), 1 + 3 * 2 * 2 * 2);
+    assert!(results[0] == results[1] && results[0] == results[2]);
+    let names = files(folders[0].path()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert!(names.iter().any(|name| name.starts_with("jct-against-load") && name.ends_with(".svg")), "{names:?}");
+}
+
+#[test]
+fn an_interrupted_sweep_goes_on_where_it_stopped() {
+    let folder = TempDir::new().unwrap();
+    sweep(folder.path(), &[]);
+    let whole = results(folder.path());
+    // As a kill would leave it: some rows noted, the last one torn.
+    let progress = fs::read_to_string(folder.path().join("progress.csv")).unwrap();
+    let mut lines = progress.lines().take(10).map(|line| format!("{line}\n")).collect::<String>();
+    lines.push_str("23,gpu:32,60,8");
+    fs::write(folder.path().join("progress.csv"), lines).unwrap();
+    fs::remove_file(folder.path().join("results.csv")).unwrap();
+    let output = rota(&["sweep", "--resume", "--out", folder.path().to_str().unwrap()]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("10 of 24 runs were done before"));
+    assert_eq!(results(folder.path()), whole);
+}
+
+#[test]
+fn folders_are_not_mixed_up() {
+    let folder = TempDir::new().unwrap();
+    sweep(folder.path(), &[]);
+    let out = folder.path().to_str().unwrap();
+    let again = GRID.iter().copied().chain(["--out", out]).collect::<Vec<_>>();
+    assert!(refusal(&again).contains("already holds a sweep"));
+    let other = ["sweep", "--policies", "sjf", "--clusters", "gpu:16", "--rates", "4", "--out", out, "--resume"];
+    assert!(refusal(&other).contains("other settings"));
+    let empty = TempDir::new().unwrap();
+    assert!(refusal(&["sweep", "--resume", "--out", empty.path().to_str().unwrap()]).contains("no sweep to resume"));
+}
+
+#[test]
+fn a_file_says_what_to_sweep() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("out");
+    stdout(&["sweep", "scenarios/sweep-small.toml", "--jobs", "40", "--out", out.to_str().unwrap()]);
+    assert!(results(&out).lines().count() > 4);
+    let bad = folder.path().join("bad.toml");
+    fs::write(&bad, "policies = ['fcfs']\nclusters = ['gpu:4']\nrate = [3]\n").unwrap();
+    let message = refusal(&["sweep", bad.to_str().unwrap(), "--out", folder.path().join("x").to_str().unwrap()]);
+    assert!(message.contains("bad.toml") && message.contains("rate"), "{message}");
+}

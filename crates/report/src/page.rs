@@ -1,0 +1,161 @@
+//! The report as one HTML file: template, style, script and packed data, without anything from elsewhere.
+
+use crate::metric::{Better, METRICS};
+use crate::pack::{Grain, Pack, pack_jobs, pack_run};
+use crate::palette::policy_colour;
+use crate::record::Run;
+use crate::summary::{RunMeta, Summary};
+use crate::svg::escape;
+use crate::units::{duration, plural};
+use rota_core::Bound;
+use serde_json::{Value, json};
+use std::io;
+
+const TEMPLATE: &str = include_str!("../assets/report.html");
+const STYLE: &str = include_str!("../assets/report.css");
+/// One module, in the order in which its parts build on each other.
+const SCRIPT: &str = concat!(
+    include_str!("../assets/tools.js"),
+    include_str!("../assets/data.js"),
+    include_str!("../assets/state.js"),
+    include_str!("../assets/tables.js"),
+    include_str!("../assets/canvas.js"),
+    include_str!("../assets/schedule.js"),
+    include_str!("../assets/curves.js"),
+    include_str!("../assets/report.js"),
+);
+
+pub(crate) fn page(runs: &[(Run, Summary, RunMeta)], bound: &Bound) -> io::Result<String> {
+    let only_runs = runs.iter().map(|(run, _, _)| run).collect::<Vec<_>>();
+    let grain = Grain::of(&only_runs, bound);
+    let mut pack = Pack::default();
+    let jobs = pack_jobs(&mut pack, bound, &grain);
+    for (position, (run, _, _)) in runs.iter().enumerate() {
+        pack_run(&mut pack, &format!("p{position}_"), run, bound, &grain);
+    }
+    let (columns, data) = pack.finish()?;
+    let head = json!({
+        "source": bound.source,
+        "job_count": bound.jobs.len(),
+        "gpu_count": bound.cluster.gpus.len(),
+        "stride": grain.stride,
+        "tick_seconds": grain.tick_seconds,
+        "origin_seconds": grain.origin_seconds,
+        "nodes": bound.cluster.nodes.iter().map(|node| json!([node.name, node.gpus.start, node.gpus.len()])).collect::<Vec<_>>(),
+        "jobs": jobs,
+        "metrics": metrics(),
+        "policies": runs.iter().enumerate().map(|(position, run)| policy(position, run, &grain)).collect::<Vec<_>>(),
+        "columns": columns,
+    });
+    let title = match runs {
+        [(_, _, meta)] => format!("{} on {}", meta.policy, bound.source),
+        _ => format!("{} policies on {}", runs.len(), bound.source),
+    };
+    let subtitle = format!("{} on {}", plural(bound.jobs.len(), "job"), bound.cluster.describe());
+    let parts = [
+        ("{{title}}", escape(&title)),
+        ("{{subtitle}}", escape(&subtitle)),
+        ("{{assumptions}}", assumptions(runs, bound, &grain)),
+        ("{{style}}", STYLE.to_owned()),
+        ("{{head}}", json_in_html(&head)),
+        ("{{data}}", data),
+        ("{{script}}", SCRIPT.to_owned()),
+    ];
+    Ok(fill(TEMPLATE, &parts))
+}
+
+/// Replaces each mark once, from left to right, so that text from outside is never searched for marks.
+fn fill(template: &str, parts: &[(&str, String)]) -> String {
+    let mut page = String::with_capacity(template.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>());
+    let mut rest = template;
+    while let Some(start) = rest.find("{{") {
+        page.push_str(&rest[..start]);
+        rest = &rest[start..];
+        if let Some((mark, text)) = parts.iter().find(|(mark, _)| rest.starts_with(mark)) {
+            page.push_str(text);
+            rest = &rest[mark.len()..];
+        } else {
+            page.push_str("{{");
+            rest = &rest[2..];
+        }
+    }
+    page.push_str(rest);
+    page
+}
+
+/// JSON that cannot end the script element it stands in, whatever is in its texts.
+fn json_in_html(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+fn metrics() -> Vec<Value> {
+    let better = |better: Better| match better {
+        Better::Lower => -1,
+        Better::Higher => 1,
+        Better::Neither => 0,
+    };
+    let entry = |metric: &crate::metric::Metric| {
+        json!({
+            "key": metric.key,
+            "label": metric.label,
+            "meaning": metric.meaning,
+            "better": better(metric.better),
+            "format": metric.format.word(),
+            "charted": metric.charted,
+        })
+    };
+    METRICS.iter().map(entry).collect()
+}
+
+fn policy(position: usize, (run, summary, _): &(Run, Summary, RunMeta), grain: &Grain) -> Value {
+    let since_origin = |time: rota_core::Time| time.seconds() - grain.origin_seconds;
+    let absences =
+        run.absences.iter().map(|absence| json!([absence.node.0, since_origin(absence.from), since_origin(absence.until)]));
+    json!({
+        "name": summary.policy,
+        "colour": policy_colour(position),
+        "summary": summary,
+        "until": since_origin(run.until),
+        "absences": absences.collect::<Vec<_>>(),
+    })
+}
+
+/// What a reader must know to believe the numbers, as list items; what holds for all policies is said once.
+fn assumptions(runs: &[(Run, Summary, RunMeta)], bound: &Bound, grain: &Grain) -> String {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for (_, _, meta) in runs {
+        let round = meta.round_seconds.map(|seconds| format!(", rounds of {}", duration(seconds))).unwrap_or_default();
+        let mut said = vec![format!("mechanism {}{round}, seed {}", meta.mechanism, meta.seed)];
+        said.push(format!("a restart costs {}", duration(meta.restart_cost_seconds)));
+        said.extend(meta.window.map(|(first, last)| format!("job metrics over jobs {first} to {last} only")));
+        said.extend(meta.assumptions.iter().cloned());
+        for line in said {
+            match lines.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, policies)) if !policies.contains(&meta.policy.as_str()) => {
+                    policies.push(&meta.policy);
+                }
+                Some(_) => {}
+                None => lines.push((line, vec![&meta.policy])),
+            }
+        }
+    }
+    let item = |(line, policies): &(String, Vec<&str>)| {
+        let whose = if policies.len() == runs.len() { String::new() } else { format!("{}: ", policies.join(", ")) };
+        format!("<li>{}</li>", escape(&format!("{whose}{line}")))
+    };
+    let mut items = lines.iter().map(item).collect::<Vec<_>>();
+    if let Some(table) = &bound.throughput_source {
+        items.push(format!("<li>{}</li>", escape(&format!("throughputs from {table}"))));
+    }
+    if !bound.skipped.is_empty() {
+        items.push(format!("<li>{} left out, because they cannot run on this cluster</li>", plural(bound.skipped.len(), "job")));
+    }
+    if grain.stride > 1 {
+        let shown = plural(bound.jobs.len().div_ceil(grain.stride), "job");
+        items.push(format!(
+            "<li>this page holds every {}th job ({shown}); metrics, utilisation and the view by GPU are of all jobs</li>",
+            grain.stride
+        ));
+    }
+    items.join("\n")
+}

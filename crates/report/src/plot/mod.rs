@@ -1,0 +1,34 @@
+//! The pictures: each is a function from runs to SVG text.
+
+pub(crate) mod cdf;
+pub(crate) mod comparison;
+pub(crate) mod gantt_gpus;
+pub(crate) mod gantt_jobs;
+pub(crate) mod lines;
+pub(crate) mod over_time;
+
+use crate::record::Run;
+use crate::units::{duration, plural};
+use rota_core::Bound;
+
+/// Width of every picture.
+pub(crate) const WIDTH: f64 = 1200.0;
+
+/// A run as the pictures that compare runs need it.
+pub(crate) struct Named<'a> {
+    pub policy: &'a str,
+    pub run: &'a Run,
+}
+
+/// The workload and cluster in a line.
+fn setting(run: &Run, bound: &Bound) -> String {
+    let jobs = plural(bound.jobs.len(), "job");
+    format!("{jobs} on {}, {} from first arrival to last end", bound.cluster.describe(), duration(run.makespan().seconds()))
+}
+
+/// The legend of policies compared; none for a single one.
+fn policy_legend(runs: &[Named<'_>]) -> Vec<(String, String)> {
+    let entry =
+        |(position, named): (usize, &Named<'_>)| (crate::palette::policy_colour(position).to_owned(), named.policy.to_owned());
+    if runs.len() > 1 { runs.iter().enumerate().map(entry).collect() } else { Vec::new() }
+}

@@ -1,0 +1,316 @@
+//! The fold: events go in one by one, what became of every job and GPU comes out.
+//!
+//! An event costs as much as the gang it is about. Without a timeline nothing is kept but one short record a job
+//! and one a GPU, so a run of a million jobs fits beside the simulator that makes it.
+
+use rota_core::snapshot::gpu_time;
+use rota_core::{Bound, Event, EventKind, FailReason, GpuId, GpuList, JobId, NodeId, Span, Time};
+
+/// What a recorder keeps besides totals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecorderOptions {
+    /// Keep every bar of the schedule, for Gantt charts and curves over time.
+    pub timeline: bool,
+    /// What a job loses at the beginning of every run but its first.
+    pub restart_cost: Span,
+}
+
+/// Where a job was when the run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JobStatus {
+    /// Never submitted: the run ended before its arrival.
+    #[default]
+    Pending,
+    /// Submitted, without GPUs.
+    Waiting,
+    /// On its GPUs.
+    Running,
+    /// Ended well.
+    Completed,
+    /// Ended badly.
+    Failed(FailReason),
+}
+
+impl JobStatus {
+    /// The word that files and tables use.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+/// What became of one job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobRecord {
+    /// When it was first given GPUs.
+    pub first_start: Option<Time>,
+    /// When it ended, well or badly.
+    pub end: Option<Time>,
+    /// Time on GPUs, restarts included.
+    pub running: Span,
+    /// GPU time received: GPUs × share × time.
+    pub service: Span,
+    /// Energy of its share of its GPUs: what it made them draw, and their idle power while it held them.
+    pub energy_joules: f64,
+    /// How often the scheduler took its GPUs away.
+    pub preemptions: u32,
+    /// How often it was started.
+    pub starts: u32,
+    /// Where it was at the end.
+    pub status: JobStatus,
+}
+
+impl JobRecord {
+    /// From arrival to completion; `None` unless it completed.
+    pub fn jct(&self, arrival: Time) -> Option<Span> {
+        (self.status == JobStatus::Completed).then_some(self.end?.since(arrival))
+    }
+
+    /// Time without GPUs between arrival and completion; `None` unless it completed.
+    pub fn wait(&self, arrival: Time) -> Option<Span> {
+        self.jct(arrival).map(|jct| jct.minus(self.running))
+    }
+}
+
+/// What became of one GPU.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuRecord {
+    /// Time it was allocated, weighted by shares.
+    pub busy_seconds: f64,
+    /// Energy drawn over the whole run, idle time included.
+    pub energy_joules: f64,
+}
+
+/// How a bar of the schedule ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BarEnd {
+    /// The job was done.
+    Finished,
+    /// The scheduler took the GPUs.
+    Preempted,
+    /// A node was lost.
+    Evicted,
+    /// The attempt or the job failed.
+    Failed,
+    /// The run ended first.
+    Cut,
+}
+
+/// One stay of a job on its GPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// Whose.
+    pub job: JobId,
+    /// From when.
+    pub start: Time,
+    /// Until when.
+    pub end: Time,
+    /// How long the restart took, at its beginning.
+    pub overhead: Span,
+    /// How it ended.
+    pub ending: BarEnd,
+    gpus_first: u32,
+    gpus_count: u32,
+}
+
+/// Every bar of a schedule, in the order in which they ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// The bars; none is empty.
+    pub bars: Vec<Bar>,
+    gpus: Vec<GpuId>,
+}
+
+impl Timeline {
+    /// The gang of a bar.
+    pub fn gpus(&self, bar: &Bar) -> &[GpuId] {
+        &self.gpus[bar.gpus_first as usize..(bar.gpus_first + bar.gpus_count) as usize]
+    }
+}
+
+/// A time during which a node was away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// The node.
+    pub node: NodeId,
+    /// When it was lost.
+    pub from: Time,
+    /// When it returned, or the run ended.
+    pub until: Time,
+}
+
+/// What happened in a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// One record a job, by id.
+    pub jobs: Vec<JobRecord>,
+    /// One record a GPU, by id.
+    pub gpus: Vec<GpuRecord>,
+    /// The first arrival.
+    pub from: Time,
+    /// The last end of a job; the end of the run where jobs were still active.
+    pub until: Time,
+    /// Nodes that were away.
+    pub absences: Vec<Absence>,
+    /// The bars, if the recorder was asked to keep them.
+    pub timeline: Option<Timeline>,
+}
+
+impl Run {
+    /// From the first arrival to the last end.
+    pub fn makespan(&self) -> Span {
+        self.until.since(self.from)
+    }
+
+    /// Energy drawn by all GPUs.
+    pub fn energy_joules(&self) -> f64 {
+        self.gpus.iter().map(|gpu| gpu.energy_joules).sum()
+    }
+
+    /// GPU time allocated, weighted by shares.
+    pub fn busy_gpu_seconds(&self) -> f64 {
+        self.gpus.iter().map(|gpu| gpu.busy_seconds).sum()
+    }
+}
+
+/// A stay that has not ended.
+struct OpenBar {
+    job: JobId,
+    start: Time,
+    overhead: Span,
+    gpus: GpuList,
+}
+
+const NOT_RUNNING: u32 = u32::MAX;
+
+/// A fold over the events of one run.
+pub struct Recorder<'a> {
+    bound: &'a Bound,
+    restart_cost: Span,
+    run: Run,
+    /// Row of each running job in `open`.
+    open_of: Vec<u32>,
+    open: Vec<OpenBar>,
+}
+
+impl<'a> Recorder<'a> {
+    /// A recorder for a run of these jobs on their cluster.
+    pub fn new(bound: &'a Bound, options: RecorderOptions) -> Self {
+        let run = Run {
+            jobs: vec![JobRecord::default(); bound.jobs.len()],
+            gpus: vec![GpuRecord::default(); bound.cluster.gpus.len()],
+            from: bound.jobs.first().map_or(Time::ZERO, |job| job.arrival),
+            timeline: options.timeline.then(Timeline::default),
+            ..Run::default()
+        };
+        Self { bound, restart_cost: options.restart_cost, run, open_of: vec![NOT_RUNNING; bound.jobs.len()], open: Vec::new() }
+    }
+
+    /// Takes in the next event, whose ids must be those of the bound jobs and cluster.
+    pub fn observe(&mut self, event: &Event) {
+        let now = event.time_ns;
+        match event.kind {
+            EventKind::Submitted { job } => self.run.jobs[job.index()].status = JobStatus::Waiting,
+            EventKind::Started { job, ref gpus } => self.open(job, now, gpus),
+            EventKind::Preempted { job } => {
+                self.close(job, now, BarEnd::Preempted, JobStatus::Waiting);
+                self.run.jobs[job.index()].preemptions += 1;
+            }
+            EventKind::Evicted { job } => self.close(job, now, BarEnd::Evicted, JobStatus::Waiting),
+            EventKind::Retried { job } => self.close(job, now, BarEnd::Failed, JobStatus::Waiting),
+            EventKind::Finished { job } => {
+                self.close(job, now, BarEnd::Finished, JobStatus::Completed);
+                self.run.jobs[job.index()].end = Some(now);
+            }
+            EventKind::Failed { job, reason } => {
+                self.close(job, now, BarEnd::Failed, JobStatus::Failed(reason));
+                self.run.jobs[job.index()].end = Some(now);
+            }
+            EventKind::NodeLost { node } => {
+                self.run.absences.push(Absence { node, from: now, until: Time::FAR_FUTURE });
+            }
+            EventKind::NodeReturned { node } => {
+                if let Some(absence) = self.run.absences.iter_mut().rev().find(|absence| absence.node == node) {
+                    absence.until = now;
+                }
+            }
+        }
+    }
+
+    /// Ends the fold at the run's last moment; stays that are still open are cut there.
+    pub fn finish(mut self, end: Time) -> Run {
+        while let Some(open) = self.open.last() {
+            let (job, end) = (open.job, end.max(open.start));
+            self.close(job, end, BarEnd::Cut, JobStatus::Running);
+        }
+        let mut run = self.run;
+        let is_active = |record: &JobRecord| matches!(record.status, JobStatus::Waiting | JobStatus::Running);
+        let last_end = run.jobs.iter().filter_map(|record| record.end).max().unwrap_or(run.from);
+        run.until = if run.jobs.iter().any(is_active) { last_end.max(end) } else { last_end }.max(run.from);
+        for absence in &mut run.absences {
+            absence.until = absence.until.min(run.until.max(absence.from));
+        }
+        // Until here the energy of a GPU is only what jobs added to its idle power.
+        let seconds = run.makespan().seconds();
+        for (index, gpu) in run.gpus.iter_mut().enumerate() {
+            gpu.energy_joules += self.bound.cluster.type_of(GpuId::from_index(index)).idle_watts * seconds;
+        }
+        run
+    }
+
+    fn open(&mut self, job: JobId, now: Time, gpus: &GpuList) {
+        let record = &mut self.run.jobs[job.index()];
+        record.first_start.get_or_insert(now);
+        let overhead = if record.starts > 0 { self.restart_cost } else { Span::ZERO };
+        record.starts += 1;
+        record.status = JobStatus::Running;
+        self.open_of[job.index()] = self.open.len() as u32;
+        self.open.push(OpenBar { job, start: now, overhead, gpus: gpus.clone() });
+    }
+
+    /// Ends the stay of a job, if it has one, and adds it to the totals.
+    fn close(&mut self, job_id: JobId, now: Time, ending: BarEnd, status: JobStatus) {
+        let record = &mut self.run.jobs[job_id.index()];
+        record.status = status;
+        let position = std::mem::replace(&mut self.open_of[job_id.index()], NOT_RUNNING);
+        if position == NOT_RUNNING {
+            return;
+        }
+        let open = self.open.swap_remove(position as usize);
+        if let Some(moved) = self.open.get(position as usize) {
+            self.open_of[moved.job.index()] = position;
+        }
+        let job = self.bound.job(job_id);
+        let span = now.since(open.start);
+        record.running += span;
+        record.service += gpu_time(job, span);
+        let held_seconds = span.seconds() * job.share.fraction();
+        for gpu in &open.gpus {
+            let kind = self.bound.cluster.type_of(*gpu);
+            let dynamic_joules = (kind.full_watts - kind.idle_watts) * job.utilisation * held_seconds;
+            record.energy_joules += dynamic_joules + kind.idle_watts * held_seconds;
+            let totals = &mut self.run.gpus[gpu.index()];
+            totals.busy_seconds += held_seconds;
+            totals.energy_joules += dynamic_joules;
+        }
+        if let Some(timeline) = &mut self.run.timeline
+            && span > Span::ZERO
+        {
+            timeline.bars.push(Bar {
+                job: job_id,
+                start: open.start,
+                end: now,
+                overhead: open.overhead.min(span),
+                ending,
+                gpus_first: timeline.gpus.len() as u32,
+                gpus_count: open.gpus.len() as u32,
+            });
+            timeline.gpus.extend_from_slice(&open.gpus);
+        }
+    }
+}

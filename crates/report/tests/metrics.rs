@@ -1,0 +1,220 @@
+//! Metrics against numbers worked out by hand.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod example;
+
+use example::{at, bind, event, finished, fold, job, meta, started, submitted, three_jobs};
+use rota_core::{EventKind, FailReason, Job, JobId, MilliGpu, NodeId, Span};
+use rota_report::{
+    JobStatus, RunMeta, comparison_table, fairness_ratios, summarise, summary_table, terminal_gantt, write_jobs_csv,
+};
+
+fn close(value: Option<f64>, expected: f64) {
+    let value = value.unwrap();
+    assert!((value - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{value} instead of {expected}");
+}
+
+#[test]
+fn times_and_percentiles() {
+    let (bound, run) = three_jobs();
+    let summary = summarise(&run, &bound, &meta("hand"));
+    assert_eq!((summary.jobs, summary.completed, summary.failed, summary.preemptions), (3, 3, 0, 1));
+    close(summary.makespan_s, 160.0);
+    close(summary.jct_mean_s, 100.0);
+    close(summary.jct_p50_s, 100.0);
+    close(summary.jct_p90_s, 148.0);
+    close(summary.jct_p99_s, 158.8);
+    close(summary.wait_mean_s, 100.0 / 3.0);
+    close(summary.wait_p99_s, 50.0);
+    close(summary.turnaround_mean_s, 100.0);
+    close(summary.throughput_jobs_per_h, 67.5);
+    assert_eq!(summary.slo_violations, 1);
+}
+
+#[test]
+fn utilisation_energy_and_cost() {
+    let (bound, run) = three_jobs();
+    let summary = summarise(&run, &bound, &meta("hand"));
+    close(summary.utilisation, 250.0 / 320.0);
+    close(summary.energy_kwh, 72_600.0 / 3.6e6);
+    close(summary.cost_usd, 250.0 / 3600.0 * 2.48);
+    let job_joules = run.jobs.iter().map(|record| record.energy_joules).collect::<Vec<_>>();
+    assert_eq!(job_joules, [33_000.0, 30_000.0, 6800.0]);
+}
+
+#[test]
+fn energy_of_jobs_and_idle_time_add_up() {
+    let shared = |share: u16| Job { share: MilliGpu(share), utilisation: 0.3, ..job(0, 100) };
+    let bound = bind(vec![shared(250), shared(500), job(5, 10)], "v100:1,t4:1");
+    let events = [
+        submitted(0, 0),
+        started(0, 0, &[0]),
+        submitted(0, 1),
+        started(3, 1, &[0]),
+        submitted(5, 2),
+        started(7, 2, &[1]),
+        finished(17, 2),
+    ];
+    let run = fold(&bound, &[&events[..], &[finished(100, 0), finished(103, 1)]].concat());
+    let idle_unattributed =
+        [40.0, 10.0].iter().zip(&run.gpus).map(|(watts, gpu)| watts * (103.0 - gpu.busy_seconds)).sum::<f64>();
+    let of_jobs = run.jobs.iter().map(|record| record.energy_joules).sum::<f64>();
+    assert!((of_jobs + idle_unattributed - run.energy_joules()).abs() < 1e-6);
+}
+
+#[test]
+fn fairness_is_against_a_fluid_share() {
+    let (bound, run) = three_jobs();
+    let mut ratios = fairness_ratios(&run, &bound, 0..3);
+    ratios.sort_by(f64::total_cmp);
+    for (ratio, expected) in ratios.into_iter().zip([0.75, 0.9375, 24.0 / 17.0]) {
+        close(Some(ratio), expected);
+    }
+    let summary = summarise(&run, &bound, &meta("hand"));
+    close(summary.ftf_worst, 24.0 / 17.0);
+    close(summary.ftf_unfair_fraction, 1.0 / 3.0);
+}
+
+#[test]
+fn a_job_alone_is_exactly_fair() {
+    let bound = bind(vec![Job { gpus: 2, ..job(3, 50) }], "v100:2");
+    let run = fold(&bound, &[submitted(3, 0), started(3, 0, &[0, 1]), finished(53, 0)]);
+    let summary = summarise(&run, &bound, &meta("alone"));
+    close(summary.ftf_worst, 1.0);
+    close(summary.ftf_unfair_fraction, 0.0);
+    close(summary.makespan_s, 50.0);
+}
+
+#[test]
+fn a_window_limits_job_metrics_only() {
+    let (bound, run) = three_jobs();
+    let summary = summarise(&run, &bound, &RunMeta { window: Some((1, 2)), ..meta("window") });
+    assert_eq!((summary.jobs, summary.completed), (2, 2));
+    close(summary.jct_mean_s, 70.0);
+    close(summary.ftf_worst, 0.9375);
+    close(summary.makespan_s, 160.0);
+    close(summary.throughput_jobs_per_h, 67.5);
+    let outside = summarise(&run, &bound, &RunMeta { window: Some((7, 9)), ..meta("outside") });
+    assert_eq!((outside.jobs, outside.jct_mean_s, outside.ftf_worst), (0, None, None));
+}
+
+#[test]
+fn failures_retries_and_lost_nodes() {
+    let bound = bind(vec![Job { deadline: Some(at(900)), ..job(0, 100) }, job(0, 100), job(0, 100)], "t4:16");
+    let failed = |job: u32, reason| EventKind::Failed { job: JobId(job), reason };
+    let run = fold(
+        &bound,
+        &[
+            submitted(0, 0),
+            submitted(0, 1),
+            submitted(0, 2),
+            started(0, 0, &[0]),
+            started(0, 1, &[8]),
+            event(20, EventKind::Retried { job: JobId(0) }),
+            started(20, 0, &[0]),
+            event(40, failed(0, FailReason::Crashed)),
+            event(40, failed(2, FailReason::Dependency)),
+            event(50, EventKind::Evicted { job: JobId(1) }),
+            event(50, EventKind::NodeLost { node: NodeId(1) }),
+            event(70, EventKind::NodeReturned { node: NodeId(1) }),
+            started(70, 1, &[9]),
+            finished(200, 1),
+        ],
+    );
+    let summary = summarise(&run, &bound, &meta("faults"));
+    assert_eq!((summary.completed, summary.failed, summary.preemptions, summary.slo_violations), (1, 2, 0, 1));
+    assert_eq!(run.jobs[2].running, Span::ZERO);
+    assert_eq!((run.absences[0].from, run.absences[0].until), (at(50), at(70)));
+    close(summary.wait_mean_s, 20.0);
+    assert_eq!(run.timeline.unwrap().bars.len(), 4);
+}
+
+#[test]
+fn nothing_is_known_about_an_empty_run() {
+    let bound = bind(Vec::new(), "t4:1");
+    let summary = summarise(&fold(&bound, &[]), &bound, &meta("empty"));
+    assert_eq!((summary.jobs, summary.makespan_s, summary.jct_mean_s, summary.utilisation), (0, None, None, None));
+    assert_eq!((summary.ftf_worst, summary.energy_kwh), (None, None));
+}
+
+#[test]
+fn running_jobs_are_cut_at_the_end() {
+    let bound = bind(vec![job(0, 100), job(0, 100), job(500, 100)], "unheard-of:1");
+    let run = fold(&bound, &[submitted(0, 0), submitted(0, 1), started(0, 0, &[0]), submitted(30, 1)]);
+    let summary = summarise(&run, &bound, &meta("cut"));
+    assert_eq!((summary.completed, summary.ftf_worst, summary.cost_usd), (0, None, None));
+    assert_eq!(
+        run.jobs.iter().map(|record| record.status).collect::<Vec<_>>(),
+        [JobStatus::Running, JobStatus::Waiting, JobStatus::Pending]
+    );
+    close(summary.makespan_s, 30.0);
+    close(summary.utilisation, 1.0);
+}
+
+#[test]
+fn jobs_csv_has_the_columns_scripts_rely_on() {
+    let (bound, run) = three_jobs();
+    let mut csv = Vec::new();
+    write_jobs_csv(&run, &bound, &mut csv).unwrap();
+    let expected = "\
+job_id,job_type,gpus,priority,arrival_s,start_s,finish_s,jct_s,wait_s,service_gpu_s,preemptions,energy_wh,status
+0,,1,0,0,0,160,160,50,110,1,9.166667,completed
+1,,2,0,10,60,110,100,50,100,0,8.333333,completed
+2,,1,0,20,20,60,40,0,40,0,1.888889,completed
+";
+    assert_eq!(String::from_utf8(csv).unwrap(), expected);
+}
+
+#[test]
+fn unknown_cells_are_empty() {
+    let bound = bind(vec![Job { label: Some("a,\"b".into()), ..job(0, 100) }], "t4:1");
+    let run = fold(&bound, &[submitted(0, 0)]);
+    let mut csv = Vec::new();
+    write_jobs_csv(&run, &bound, &mut csv).unwrap();
+    let text = String::from_utf8(csv).unwrap();
+    assert_eq!(text.lines().nth(1), Some("\"a,\"\"b\",,1,0,0,,,,,0,0,0,waiting"));
+}
+
+#[test]
+fn summary_json_keeps_its_names_and_order() {
+    let (bound, run) = three_jobs();
+    let json = serde_json::to_string(&summarise(&run, &bound, &meta("hand"))).unwrap();
+    let names = "policy mechanism seed jobs completed failed makespan_s jct_mean_s jct_p50_s jct_p90_s jct_p99_s wait_mean_s wait_p99_s \
+                 turnaround_mean_s throughput_jobs_per_h utilisation energy_kwh cost_usd preemptions ftf_worst ftf_unfair_fraction \
+                 slo_violations allocations allocation_seconds_mean allocation_seconds_max wall_seconds events";
+    let mut rest = json.as_str();
+    for name in names.split_whitespace() {
+        let wanted = format!("\"{name}\":");
+        let position = rest.find(&wanted).unwrap_or_else(|| panic!("{name} is missing or out of order in {json}"));
+        rest = &rest[position + wanted.len()..];
+    }
+    assert_eq!(json.matches("\":").count(), names.split_whitespace().count());
+}
+
+#[test]
+fn tables_mark_the_best() {
+    let (bound, run) = three_jobs();
+    let good = summarise(&run, &bound, &meta("good"));
+    let mut bad = good.clone();
+    bad.policy = "bad".to_owned();
+    bad.jct_mean_s = Some(7200.0);
+    bad.cost_usd = None;
+    let table = comparison_table(&[good.clone(), bad]);
+    let row = table.lines().find(|line| line.starts_with("mean JCT")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["mean", "JCT", "↓", "100", "s*", "2.00", "h"]);
+    assert!(table.lines().any(|line| line.starts_with("cost") && line.contains('–')));
+    assert!(summary_table(&good).contains("makespan"));
+}
+
+#[test]
+fn the_terminal_shows_who_ran_where() {
+    let (bound, run) = three_jobs();
+    let expected = "\
+GPU 0 │█ 0 ████████▓ 1 ▓▓▓▓▓▓          │
+GPU 1 │    █ 2 ████▓ 1 ▓▓▓▓▓▓█ 0 ██████│
+       0 s                     2.67 min
+";
+    assert_eq!(terminal_gantt(&run, &bound, 40, 8), expected);
+    assert!(terminal_gantt(&run, &bound, 40, 1).contains("one row a node"));
+}

@@ -1,0 +1,3 @@
+rota policies
+rota policies las --json
+rota policies nonesuch
