@@ -12,7 +12,7 @@ run: build
 	  --policy fcfs --policy sjf --policy srtf --policy rr:quantum=5 --policy lottery --policy wfq --policy priority \
 	  --policy least-loaded --policy random --policy las:first=10 --policy gittins:first=2 --out demo
 	@echo
-	@echo "45 tasks of a class on 4 GPUs, under every policy. Open demo/report.html in a browser."
+	@echo "The tasks of a class on 4 GPUs, under every policy. Open demo/report.html in a browser."
 	@echo "Next: target/release/rota sim --help"
 
 build:

@@ -134,7 +134,7 @@ Examples:
 
 The folder gets results.csv (one row a run), sweep.toml (what was asked) and pictures of mean JCT against load.")]
 pub struct SweepArgs {
-    /// A TOML file with the fields policies, clusters, seeds, rates, jobs, model, trace, mechanism, round, restart_cost, gpus_per_node
+    /// A TOML file that says what to sweep (`scenarios/sweep-small.toml` shows the fields)
     #[arg(value_name = "FILE.toml")]
     pub file: Option<PathBuf>,
     /// Policies, separated by commas; one with several parameters goes in a file

@@ -74,14 +74,21 @@ pub fn sim_options(args: &ModelArgs, seed: u64, window: Option<(u32, u32)>) -> a
     })
 }
 
-/// What a reader must know to believe the numbers.
-pub fn assumptions(bound: &Bound, args: &ModelArgs, notes: &[String]) -> Vec<String> {
-    let mut lines = vec![format!("{} jobs from {} on {}", bound.jobs.len(), bound.source, bound.cluster.describe())];
-    lines.push(match args.mechanism {
+/// The run in a few lines: what runs where, and how.
+pub fn setting(bound: &Bound, args: &ModelArgs) -> Vec<String> {
+    let mechanism = match args.mechanism {
         MechanismWord::Event => "mechanism event: decisions on every arrival, completion and release".to_owned(),
         MechanismWord::Rounds => format!("mechanism rounds of {} s: running jobs keep their GPUs until a round ends", args.round),
-    });
-    lines.push(format!("a restart costs {} s; placement {}", args.restart_cost, args.place));
+    };
+    vec![
+        format!("{} jobs from {} on {}", bound.jobs.len(), bound.source, bound.cluster.describe()),
+        format!("{mechanism}; a restart costs {} s", args.restart_cost),
+    ]
+}
+
+/// What else a reader must know to believe the numbers.
+pub fn assumptions(bound: &Bound, args: &ModelArgs, notes: &[String]) -> Vec<String> {
+    let mut lines = vec![format!("placement: {}", args.place)];
     let with_estimate = bound.jobs.iter().filter(|job| job.estimate.is_some()).count();
     lines.push(match with_estimate {
         0 => "the trace has no estimates: policies and reservations that use them know the true lengths".to_owned(),

@@ -1,7 +1,7 @@
 //! `rota sim`: one or several policies on one workload.
 
 use crate::args::SimArgs;
-use crate::inputs::{assumptions, bind, load_cluster, load_table, load_trace, sim_options};
+use crate::inputs::{assumptions, bind, load_cluster, load_table, load_trace, setting, sim_options};
 use crate::output::{make_directory, print, print_json, progress, remark, width, write_file};
 use anyhow::Context;
 use indicatif::ProgressBar;
@@ -49,7 +49,11 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
     match (args.json, runs.as_slice()) {
         (true, [(_, summary, _)]) => print_json(summary),
         (true, _) => print_json(&summaries),
-        (false, _) => print(&describe(&runs, &summaries, &assumptions, &bound)),
+        (false, _) => {
+            let mut lines = setting(&bound, &args.model);
+            lines.extend(assumptions);
+            print(&describe(&runs, &summaries, &lines, &bound))
+        }
     }
 }
 
@@ -182,8 +186,8 @@ fn observe(request: &Request<'_>, bar: &ProgressBar, also: &mut dyn FnMut(&Event
 }
 
 /// What a person sees: the assumptions, the numbers, and for a small run who was where.
-fn describe(runs: &[(Run, Summary, RunMeta)], summaries: &[Summary], assumptions: &[String], bound: &Bound) -> String {
-    let mut text = assumptions.join("\n");
+fn describe(runs: &[(Run, Summary, RunMeta)], summaries: &[Summary], setting: &[String], bound: &Bound) -> String {
+    let mut text = setting.join("\n");
     text.push_str("\n\n");
     match runs {
         [(run, summary, _)] => {

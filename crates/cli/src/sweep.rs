@@ -77,7 +77,7 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<()> {
             COLUMNS
                 .iter()
                 .map(|column| (*column).to_owned())
-                .zip(row.iter().map(cell_value))
+                .zip(row.iter().map(|cell| cell_value(cell)))
                 .collect::<serde_json::Map<String, serde_json::Value>>()
         });
         return print_json(&documents.collect::<Vec<_>>());
@@ -226,11 +226,11 @@ fn cells(point: &Point, summary: &Summary, load: Option<f64>) -> Row {
     ]
 }
 
-fn cell_value(text: &String) -> serde_json::Value {
+fn cell_value(text: &str) -> serde_json::Value {
     match text.parse::<serde_json::Number>() {
         Ok(number) => serde_json::Value::Number(number),
         Err(_) if text.is_empty() => serde_json::Value::Null,
-        Err(_) => serde_json::Value::String(text.clone()),
+        Err(_) => serde_json::Value::String(text.to_owned()),
     }
 }
 
@@ -287,7 +287,7 @@ fn lines(settings: &Settings, cluster: &str, jobs: Option<u32>, points: &[Point]
         for point in here {
             let Some(jct) = rows.get(&point.index).and_then(|row| value(row, JCT_COLUMN)) else { continue };
             let rate = point.rate.unwrap_or(0.0);
-            match by_rate.iter_mut().find(|(known, _)| *known == rate) {
+            match by_rate.iter_mut().find(|(known, _)| known.total_cmp(&rate).is_eq()) {
                 Some((_, values)) => values.push(jct),
                 None => by_rate.push((rate, vec![jct])),
             }

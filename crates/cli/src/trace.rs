@@ -67,7 +67,11 @@ fn describe(text: &mut String, info: &TraceInfo) -> std::fmt::Result {
         "length",
         format!("{} to {}, median {}, mean {}", span(length.min), span(length.max), span(length.p50), span(length.mean)),
     )?;
-    row("work", format!("{:.1} GPU hours", info.gpu_hours))?;
+    let gpu_seconds = info.gpu_hours * 3600.0;
+    row(
+        "work",
+        if gpu_seconds < 3600.0 { format!("{gpu_seconds:.1} GPU seconds") } else { format!("{:.1} GPU hours", info.gpu_hours) },
+    )?;
     if let Some(gpus) = info.gpus_for_load_one {
         row("load", format!("1.0 on {gpus:.1} GPUs"))?;
     }

@@ -104,7 +104,9 @@ pub enum Problem {
         limit: u32,
     },
     /// Nothing known looks like this.
-    #[error("is in no known format; name one of {known}, or start it with a header such as `arrival_s,duration_s,gpus`")]
+    #[error(
+        "is in no known format; name one with --format ({known}), or start it with a header such as `arrival_s,duration_s,gpus`"
+    )]
     UnknownFormat {
         /// The formats there are.
         known: String,

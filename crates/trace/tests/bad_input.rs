@@ -27,7 +27,8 @@ fn files_that_are_no_traces() {
     assert_eq!(message("t.bin", b"arrival_s\0"), "t.bin: is not text: a trace is a UTF-8 text file");
     assert_eq!(message("t.csv", b"arrival_s,duration_s\n0,1\n0,\xff\n"), "t.csv:3: is not text: a trace is a UTF-8 text file");
     assert!(
-        message("t.txt", "hello world\n").starts_with("t.txt: is in no known format; name one of rota-csv, rota-toml, gavel10,")
+        message("t.txt", "hello world\n")
+            .starts_with("t.txt: is in no known format; name one with --format (rota-csv, rota-toml, gavel10,")
     );
     assert_eq!(
         message("n.csv", "sn,cpu_milli,memory_mib,gpu,model\na,1,1,1,T4\n"),

@@ -50,7 +50,7 @@ fn files_that_are_no_trace() {
     assert_has(&refused(b""), &["jobs.csv", "empty"]);
     assert_has(&refused(format!("{HEADER}\n").as_bytes()), &["jobs.csv"]);
     assert_has(&refused(b"\x1f\x8b\x08\x00rest"), &["jobs.csv", "gzip", "gunzip"]);
-    assert_has(&refused(b"\x00\x01\x02\x03\xff\xfe"), &["jobs.csv", "binary"]);
+    assert_has(&refused(b"\x00\x01\x02\x03\xff\xfe"), &["jobs.csv", "not text"]);
     assert_has(&refused(b"to be or not to be\nthat is the question\n"), &["jobs.csv", "--format"]);
     let folder = TempDir::new().unwrap();
     let path = folder.path().to_str().unwrap();

@@ -23,8 +23,10 @@ fn transcript(commands: &str) -> String {
 
 /// Lines about how long the machine took differ from run to run.
 fn without_machine_times(text: &str) -> String {
-    let machine = |line: &str| line.trim_start().starts_with("wall") || line.trim_start().starts_with("decision");
-    text.lines().filter(|line| !machine(line)).map(|line| format!("{}\n", line.trim_end())).collect()
+    let machine =
+        |line: &str| ["wall time", "mean decision time", "longest decision"].iter().any(|start| line.starts_with(start));
+    let lines = text.lines().filter(|line| !machine(line)).map(str::trim_end).collect::<Vec<_>>();
+    lines.join("\n") + "\n"
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The built binary, end to end: what it prints, what it writes, what it refuses, and its report in a real browser.
-#![allow(missing_docs)]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails, and simulated times are exact")]
 
 mod bad_input;
 mod browser;

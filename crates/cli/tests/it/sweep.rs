@@ -39,7 +39,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     assert_eq!(results[0].lines().count(), 1 + 3 * 2 * 2 * 2);
     assert!(results[0] == results[1] && results[0] == results[2]);
     let names = files(folders[0].path()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-    assert!(names.iter().any(|name| name.starts_with("jct-against-load") && name.ends_with(".svg")), "{names:?}");
+    assert!(names.iter().any(|name| name.starts_with("jct-against-load-cluster-0.svg")), "{names:?}");
 }
 
 #[test]
@@ -49,8 +49,9 @@ fn an_interrupted_sweep_goes_on_where_it_stopped() {
     let whole = results(folder.path());
     // As a kill would leave it: some rows noted, the last one torn.
     let progress = fs::read_to_string(folder.path().join("progress.csv")).unwrap();
-    let mut lines = progress.lines().take(10).map(|line| format!("{line}\n")).collect::<String>();
-    lines.push_str("23,gpu:32,60,8");
+    let mut lines = progress.lines().take(10).collect::<Vec<_>>();
+    lines.push("23,gpu:32,60,8");
+    let lines = lines.join("\n");
     fs::write(folder.path().join("progress.csv"), lines).unwrap();
     fs::remove_file(folder.path().join("results.csv")).unwrap();
     let output = rota(&["sweep", "--resume", "--out", folder.path().to_str().unwrap()]);

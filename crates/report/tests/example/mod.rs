@@ -46,7 +46,9 @@ pub fn event(time: u64, kind: EventKind) -> Event {
 pub fn fold(bound: &Bound, events: &[Event]) -> Run {
     let restart_cost = Span::from_whole_seconds(10);
     let mut recorder = Recorder::new(bound, RecorderOptions { timeline: true, restart_cost });
-    events.iter().for_each(|event| recorder.observe(event));
+    for event in events {
+        recorder.observe(event);
+    }
     recorder.finish(events.last().map_or(Time::ZERO, |event| event.time_ns))
 }
 

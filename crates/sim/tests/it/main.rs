@@ -1,5 +1,10 @@
 //! The simulator with the real policies: textbook vectors, properties, determinism.
-#![allow(missing_docs)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::float_cmp,
+    reason = "a test that cannot go on fails, and simulated times are exact"
+)]
 
 mod backfill;
 mod properties;
