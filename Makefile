@@ -27,7 +27,7 @@ parity: tools
 lint: tools
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) deny --offline check bans licenses sources
+	$(CARGO) deny check bans licenses sources
 
 bench: build
 	python3 benches/run.py $(ROTA)

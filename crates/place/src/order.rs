@@ -8,9 +8,11 @@ use crate::draft::Draft;
 use crate::queue::{Queue, RankKey};
 use crate::releases::releases;
 use rota_core::{Backfill, GpuTypeId, JobId, Promise, ShapeId, Time, TypeSet};
-use std::collections::BTreeSet;
+use smallvec::SmallVec;
 
 type Position = (RankKey, JobId, ShapeId);
+/// The next candidate of each shape that fits; few, so that the first of them is found by looking at all.
+type Front = SmallVec<[Position; 16]>;
 
 /// Starts jobs in rank order. With [`Backfill::None`] a job that does not fit closes its GPU types to everybody behind it.
 pub fn fill(queue: &mut Queue, draft: &mut Draft<'_>, backfill: Backfill) {
@@ -111,22 +113,20 @@ fn backfill_behind(queue: &mut Queue, draft: &mut Draft<'_>, head: Position, res
     if draft.pool.is_full() {
         return;
     }
-    let behind = |position: &Position| *position != head;
-    let mut front: BTreeSet<Position> =
-        queue.heads.iter().copied().filter(behind).filter(|position| draft.fits(position.2)).collect();
-    // The head's own shape does not fit, so it is not in the front, nor are later jobs like it.
+    // The head's own shape does not fit, so neither it nor later jobs like it are in front.
+    let mut front = queue.heads.iter().copied().filter(|position| *position != head && draft.fits(position.2)).collect::<Front>();
     for _ in 0..depth {
-        let Some((key, job, shape)) = front.pop_first() else { return };
+        let Some(first) = (0..front.len()).min_by_key(|&position| front[position]) else { return };
+        let (key, job, shape) = front[first];
         let next = queue.next_of_shape(shape, (key, job)).map(|(key, job)| (key, job, shape));
-        if start_beside(draft, job, reservation) {
+        let started = start_beside(draft, job, reservation);
+        if started {
             queue.withdraw(job, shape);
-            if draft.pool.is_full() {
-                return;
-            }
-        } else if !draft.fits(shape) {
-            continue;
         }
-        front.extend(next);
+        match next {
+            Some(next) if !started || draft.fits(shape) => front[first] = next,
+            _ => drop(front.swap_remove(first)),
+        }
     }
 }
 

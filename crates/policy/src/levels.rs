@@ -4,14 +4,16 @@
 //! one instead of ranking everybody all the time.
 
 use rota_core::{JobId, JobView, Phase, Snapshot, Span, Time};
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Where each job stands on the ladder.
 pub struct Levels {
     /// GPU time at which the next level begins, ascending.
     pub steps: Vec<Span>,
     standings: Vec<Standing>,
-    crossings: BTreeSet<(Time, JobId)>,
+    /// Moments at which running jobs reach their next level; one that no longer holds is dropped when it comes up.
+    crossings: BinaryHeap<Reverse<(Time, JobId)>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -27,7 +29,7 @@ impl Levels {
     pub fn new(first: f64, factor: f64, count: usize) -> Self {
         let seconds = std::iter::successors(Some(first), |step| Some(step * factor)).take(count);
         let steps = seconds.filter_map(Span::from_seconds).collect();
-        Self { steps, standings: Vec::new(), crossings: BTreeSet::new() }
+        Self { steps, standings: Vec::new(), crossings: BinaryHeap::new() }
     }
 
     /// The level of a job; 0 at first.
@@ -49,9 +51,13 @@ impl Levels {
                 moved(&view, self.level(view.id()));
             }
         }
-        while let Some(&(at, job)) = self.crossings.first()
+        while let Some(&Reverse((at, job))) = self.crossings.peek()
             && at <= snapshot.now
         {
+            self.crossings.pop();
+            if self.standings[job.index()].crossing != Some(at) {
+                continue;
+            }
             let view = snapshot.view(job);
             self.settle(&view, snapshot.now);
             moved(&view, self.level(job));
@@ -65,15 +71,19 @@ impl Levels {
     }
 
     /// When the next running job reaches its next level.
-    pub fn next_crossing(&self) -> Option<Time> {
-        self.crossings.first().map(|&(at, _)| at)
+    pub fn next_crossing(&mut self) -> Option<Time> {
+        while let Some(&Reverse((at, job))) = self.crossings.peek() {
+            if self.standings[job.index()].crossing == Some(at) {
+                return Some(at);
+            }
+            self.crossings.pop();
+        }
+        None
     }
 
     fn settle(&mut self, view: &JobView<'_>, now: Time) {
         let job = view.id();
-        if let Some(at) = self.standings[job.index()].crossing.take() {
-            self.crossings.remove(&(at, job));
-        }
+        self.standings[job.index()].crossing = None;
         let counted = self.counted(view);
         let level = self.steps.partition_point(|&step| step <= counted);
         self.standings[job.index()].level = level;
@@ -85,7 +95,7 @@ impl Levels {
             let working_from = now.max(view.state.since + view.state.overhead);
             let at = working_from + step.minus(counted).at_speed(gpus) + Span(1);
             self.standings[job.index()].crossing = Some(at);
-            self.crossings.insert((at, job));
+            self.crossings.push(Reverse((at, job)));
         }
     }
 }

@@ -106,10 +106,12 @@ pub fn fairness_ratios(run: &Run, bound: &Bound, window: Range<usize>) -> Vec<f6
             let next = load.seconds.get(position + 1).copied().unwrap_or(load.seconds[position]);
             done += (next - load.seconds[position]) * rate(active);
         }
+        // Jobs of a class come in order of arrival, so each search goes on from the last.
+        let mut arrived = 0;
         for id in jobs {
             let job = bound.job(id);
             let arrival_seconds = job.arrival.seconds();
-            let arrived = load.seconds.partition_point(|&moment| moment < arrival_seconds);
+            arrived += gallop(&load.seconds[arrived..], arrival_seconds);
             let goal = done_seconds[arrived] + job.work.seconds();
             // Last change of n before the work is done. After the last end of the run n is 1.
             let last = arrived + gallop(&done_seconds[arrived..], goal).saturating_sub(1);
@@ -124,6 +126,9 @@ pub fn fairness_ratios(run: &Run, bound: &Bound, window: Range<usize>) -> Vec<f6
 
 /// How many leading values are below `goal`. Most jobs are short against a run, so the search starts near the front.
 fn gallop(sorted: &[f64], goal: f64) -> usize {
+    if sorted.first().is_none_or(|&first| first >= goal) {
+        return 0;
+    }
     let mut reach = 1;
     while reach < sorted.len() && sorted[reach] < goal {
         reach *= 2;
