@@ -197,7 +197,7 @@ fn describe(runs: &[(Run, Summary, RunMeta)], summaries: &[Summary], setting: &[
                 text.push_str(&rota_report::terminal_gantt(run, bound, width(), GANTT_ROWS_MAX));
             }
         }
-        _ => text.push_str(&rota_report::comparison_table(summaries)),
+        _ => text.push_str(&rota_report::comparison_table(summaries, width())),
     }
     text
 }

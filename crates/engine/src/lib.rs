@@ -24,8 +24,8 @@ pub struct EngineOptions {
     pub score: Score,
     /// What it costs to start again.
     pub restart: Restart,
-    /// Length of a round in seconds; `None` means decisions on every event (mechanism `event`).
-    pub round_seconds: Option<f64>,
+    /// Whether time is cut into rounds, at whose ends alone running jobs may be stopped.
+    pub has_rounds: bool,
 }
 
 /// State, policy and placement of one run.
@@ -35,6 +35,7 @@ pub struct Engine {
     policy: Box<dyn Policy>,
     placer: Placer,
     context: Context,
+    has_rounds: bool,
     review_at: Option<Time>,
     wants_follow_up: bool,
 }
@@ -57,7 +58,8 @@ impl Engine {
             state: State::new(bound, options.restart),
             policy,
             placer: Placer::new(options.score, options.seed),
-            context: Context { stream: RandomStream::new(options.seed, "policy"), round_seconds: options.round_seconds },
+            context: Context { stream: RandomStream::new(options.seed, "policy") },
+            has_rounds: options.has_rounds,
             review_at: None,
             wants_follow_up: false,
         }
@@ -87,7 +89,7 @@ impl Engine {
         let state = &mut self.state;
         let snapshot = Snapshot {
             now,
-            has_rounds: self.context.round_seconds.is_some(),
+            has_rounds: self.has_rounds,
             is_tick: occasion == Occasion::Tick,
             bound: &state.bound,
             states: &state.jobs,

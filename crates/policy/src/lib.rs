@@ -29,8 +29,6 @@ use rota_core::{Snapshot, Target};
 pub struct Context {
     /// Its own random stream, named after the policy.
     pub stream: RandomStream,
-    /// Length of a round in seconds, where the mechanism has rounds.
-    pub round_seconds: Option<f64>,
 }
 
 /// Who runs next.

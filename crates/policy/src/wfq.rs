@@ -61,3 +61,40 @@ pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     let rule = params.run_to_end()?;
     Ok(Box::new(FairQueueing { rule, virtual_time: 0.0, tags: Vec::new(), last_finish: HashMap::new() }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rota_core::bind::BadJobs;
+    use rota_core::random::RandomStream;
+    use rota_core::{Bound, Cluster, Job, JobId, JobState, Span, ThroughputTable, Time, Workload};
+
+    #[test]
+    fn finish_tags_of_the_four_teaching_jobs() {
+        // MatMul, DL, XGBoost, LSTM: estimates over weights.
+        let mut workload = Workload::new("tags");
+        for (estimate, weight) in [(3, 3.0), (50, 5.0), (2, 7.0), (30, 2.0)] {
+            let estimate = Some(Span::from_whole_seconds(estimate));
+            workload.push(Job { weight, estimate, ..Job::new(Time::ZERO, Span::from_whole_seconds(60)) });
+        }
+        workload.finish();
+        let cluster = Cluster::from_spec("gpu:1", 1).unwrap();
+        let bound = Bound::new(workload, cluster, &ThroughputTable::default(), BadJobs::Refuse).unwrap();
+        let states = vec![JobState { phase: Phase::Waiting, ..JobState::default() }; 4];
+        let snapshot = Snapshot {
+            now: Time::ZERO,
+            has_rounds: false,
+            is_tick: false,
+            bound: &bound,
+            states: &states,
+            nodes_up: &[true],
+            gpu_busy: &[Span::ZERO],
+            restart_cost: Span::ZERO,
+            changed: &[JobId(0), JobId(1), JobId(2), JobId(3)],
+        };
+        let mut context = Context { stream: RandomStream::new(0, "policy") };
+        let target = crate::build("wfq").unwrap().decide(&snapshot, &mut context);
+        let tags = target.ranks.iter().map(|(_, tag)| (tag * 1000.0).round() / 1000.0).collect::<Vec<_>>();
+        assert_eq!(tags, [1.0, 10.0, 0.286, 15.0]);
+    }
+}

@@ -20,6 +20,8 @@ pub(crate) fn place(timeline: &Timeline, bound: &Bound) -> Vec<Placed> {
     order.sort_by_key(|&index| (timeline.bars[index].start, timeline.bars[index].job));
     // Bars now on each GPU: until when, from where, how high.
     let mut present: Vec<Vec<(Time, u32, u32)>> = vec![Vec::new(); bound.cluster.gpus.len()];
+    // How high the bars of each GPU reach; a whole GPU at least.
+    let mut tops = vec![1000; bound.cluster.gpus.len()];
     let mut placed = Vec::with_capacity(order.len());
     for index in order {
         let bar = &timeline.bars[index];
@@ -34,11 +36,16 @@ pub(crate) fn place(timeline: &Timeline, bound: &Bound) -> Vec<Placed> {
                     offset_milli = offset_milli.max(offset + height);
                 }
             }
-            // The free part may be in pieces that are too small; then the bar covers part of a neighbour.
-            offset_milli = offset_milli.min(1000_u32.saturating_sub(share_milli));
+            tops[gpu.index()] = tops[gpu.index()].max(offset_milli + share_milli);
             neighbours.push((bar.end, offset_milli, share_milli));
             placed.push(Placed { bar: index, gpu, offset_milli, share_milli });
         }
+    }
+    // The free part of a GPU may be in pieces that are too small for a bar; then the lanes of that GPU are drawn thinner.
+    for one in &mut placed {
+        let top = tops[one.gpu.index()];
+        one.offset_milli = one.offset_milli * 1000 / top;
+        one.share_milli = one.share_milli * 1000 / top;
     }
     placed
 }

@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 const MARK: char = '*';
 
-/// Several runs side by side.
-pub fn comparison_table(summaries: &[Summary]) -> String {
+/// Several runs side by side, in as many tables as it takes for each to be at most `width_max` wide.
+pub fn comparison_table(summaries: &[Summary], width_max: usize) -> String {
     let heads = summaries.iter().map(|summary| summary.policy.clone()).collect::<Vec<_>>();
     let mut rows = Vec::new();
     for metric in &METRICS {
@@ -23,7 +23,17 @@ pub fn comparison_table(summaries: &[Summary]) -> String {
         };
         rows.push((format!("{} {arrow}", metric.label), cells.collect::<Vec<_>>()));
     }
-    let mut text = render(&heads, &rows);
+    let mut text = String::new();
+    let mut from = 0;
+    while from < heads.len() {
+        let fits = |until: &usize| table_width(&heads[from..*until], &part(&rows, from, *until)) <= width_max;
+        let until = (from + 2..=heads.len()).take_while(fits).last().unwrap_or(from + 1);
+        text.push_str(&render(&heads[from..until], &part(&rows, from, until)));
+        from = until;
+        if from < heads.len() {
+            text.push('\n');
+        }
+    }
     if summaries.len() > 1 {
         text.push_str("↓ less is better, ↑ more is better, * best\n");
     }
@@ -34,6 +44,15 @@ pub fn comparison_table(summaries: &[Summary]) -> String {
 pub fn summary_table(summary: &Summary) -> String {
     let rows = METRICS.iter().map(|metric| (metric.label.to_owned(), vec![metric.show(summary)])).collect::<Vec<_>>();
     render(std::slice::from_ref(&summary.policy), &rows)
+}
+
+/// The rows with the cells of some columns only.
+fn part(rows: &[(String, Vec<String>)], from: usize, until: usize) -> Vec<(String, Vec<String>)> {
+    rows.iter().map(|(label, cells)| (label.clone(), cells[from..until].to_vec())).collect()
+}
+
+fn table_width(heads: &[String], rows: &[(String, Vec<String>)]) -> usize {
+    render(heads, rows).lines().map(width).max().unwrap_or(0)
 }
 
 fn width(text: &str) -> usize {

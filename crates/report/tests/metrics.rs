@@ -200,7 +200,7 @@ fn tables_mark_the_best() {
     bad.policy = "bad".to_owned();
     bad.jct_mean_s = Some(7200.0);
     bad.cost_usd = None;
-    let table = comparison_table(&[good.clone(), bad]);
+    let table = comparison_table(&[good.clone(), bad], 100);
     let row = table.lines().find(|line| line.starts_with("mean JCT")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["mean", "JCT", "↓", "100", "s*", "2.00", "h"]);
     assert!(table.lines().any(|line| line.starts_with("cost") && line.contains('–')));

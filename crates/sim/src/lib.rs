@@ -72,11 +72,8 @@ pub fn simulate(
     observe: &mut dyn FnMut(&Event),
     seconds: &dyn Fn() -> f64,
 ) -> Tally {
-    let round_seconds = match options.mechanism {
-        Mechanism::Event => None,
-        Mechanism::Rounds { length } => Some(length.seconds()),
-    };
-    let engine_options = EngineOptions { seed: options.seed, score: options.score, restart: options.restart, round_seconds };
+    let has_rounds = matches!(options.mechanism, Mechanism::Rounds { .. });
+    let engine_options = EngineOptions { seed: options.seed, score: options.score, restart: options.restart, has_rounds };
     let mut engine = Engine::new(Arc::clone(bound), policy, &engine_options);
     let mut world = world::SimulatedWorld::new(Arc::clone(bound), options);
     drive(&mut engine, &mut world, observe, seconds)

@@ -48,7 +48,7 @@ fn a_job_of_another_type_is_not_held_up() {
 /// Every promise made in a run, with the state it was made from, and the start of each job.
 fn promises(bound: &Arc<Bound>, policy: &str, mut at_promise: impl FnMut(&Engine, Time, &Promise)) -> Vec<Time> {
     let options = SimOptions::default();
-    let engine_options = EngineOptions { seed: 0, score: Score::Consolidate, restart: Restart::default(), round_seconds: None };
+    let engine_options = EngineOptions { seed: 0, score: Score::Consolidate, restart: Restart::default(), has_rounds: false };
     let mut engine = Engine::new(Arc::clone(bound), rota_policy::build(policy).unwrap(), &engine_options);
     let mut world = SimulatedWorld::new(Arc::clone(bound), &options);
     let mut starts = vec![Time::FAR_FUTURE; bound.jobs.len()];
