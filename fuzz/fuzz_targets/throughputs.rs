@@ -2,6 +2,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|text: &[u8]| {
-    let _ = rota_trace::parse_throughputs("fuzz", text);
-});
+fuzz_target!(|text: &[u8]| rota_fuzz::check_throughputs(text));

@@ -44,7 +44,7 @@ pub struct ModelArgs {
     /// GPUs on each node of a cluster given as TYPE:COUNT
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     pub gpus_per_node: u32,
-    /// Steps per second by job type, gang size and GPU type (CSV); the built-in table if not given
+    /// Steps per second by job type, gang size and GPU type (CSV, TOML or Gavel's JSON); the built-in table if not given
     #[arg(long, value_name = "FILE")]
     pub throughputs: Option<PathBuf>,
     /// How decisions are timed
@@ -152,9 +152,12 @@ pub struct SweepArgs {
     /// Jobs in each workload
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub jobs: Vec<u32>,
-    /// What generates the workloads
-    #[arg(long, value_name = "MODEL", value_parser = ["poisson", "classroom"])]
+    /// What generates the workloads [default: poisson]
+    #[arg(long, value_name = "MODEL", value_parser = crate::sweep_grid::SWEPT_MODELS)]
     pub model: Option<String>,
+    /// Gangs of 1, 2, 4 and 8 GPUs instead of single GPUs
+    #[arg(long)]
+    pub multi_gpu: bool,
     /// A trace to run instead of generated workloads
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rates", "jobs", "model"])]
     pub trace: Option<PathBuf>,
@@ -205,6 +208,7 @@ pub enum TraceCommand {
 Examples:
   rota trace gen --model classroom --seed 7 -o tasks.csv
   rota trace gen --model poisson --jobs 1000 --rate 12 --multi-gpu -o jobs.csv
+  rota trace gen --model gavel-continuous --jobs 1500 --rate 2 --multi-gpu --seed 0 -o jobs.csv
   rota trace gen --config scenarios/poisson-small.toml --seed 3 -o jobs.csv")]
     Gen(GenArgs),
 }
@@ -262,11 +266,14 @@ pub struct ConvertArgs {
 #[derive(Args)]
 pub struct GenArgs {
     /// What generates it
-    #[arg(long, value_name = "MODEL", value_parser = ["poisson", "classroom"], required_unless_present = "config")]
+    #[arg(long, value_name = "MODEL", value_parser = rota_trace::generate::MODELS, required_unless_present = "config")]
     pub model: Option<String>,
     /// Settings from the [generate] table of a TOML file (ranges, distributions)
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
     pub config: Option<PathBuf>,
+    /// Throughput table that turns run times into steps, for the gavel models
+    #[arg(long, value_name = "FILE")]
+    pub throughputs: Option<PathBuf>,
     /// How many jobs
     #[arg(long, value_name = "N")]
     pub jobs: Option<u32>,

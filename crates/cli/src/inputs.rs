@@ -13,10 +13,10 @@ use std::sync::Arc;
 /// Skipped lines and jobs that are listed one by one; the rest are counted.
 const SKIPPED_SHOWN: usize = 5;
 
-/// Reads a trace and remarks on what was skipped and assumed.
-pub fn load_trace(path: &Path, args: &ReadArgs) -> anyhow::Result<Loaded> {
+/// Reads a trace and remarks on what was skipped. The table gives the lengths of generated jobs that are drawn in steps.
+pub fn load_trace(path: &Path, args: &ReadArgs, table: &ThroughputTable) -> anyhow::Result<Loaded> {
     let format = args.format.as_deref().map(rota_trace::Format::from_str).transpose()?;
-    let loaded = rota_trace::read(path, &ReadOptions { format, skip_bad: args.skip_bad, ..ReadOptions::default() })?;
+    let loaded = rota_trace::read_with(path, &ReadOptions { format, skip_bad: args.skip_bad, ..ReadOptions::default() }, table)?;
     remark_skipped("lines", loaded.skipped_count as usize, &loaded.skipped);
     Ok(loaded)
 }

@@ -60,7 +60,7 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
 fn prepare(args: &SimArgs) -> anyhow::Result<(Arc<Bound>, Vec<String>)> {
     let cluster = load_cluster(&args.cluster, args.model.gpus_per_node)?;
     let table = load_table(args.model.throughputs.as_deref())?;
-    let loaded = load_trace(&args.trace, &args.read)?;
+    let loaded = load_trace(&args.trace, &args.read, &table)?;
     let bound = bind(loaded.workload, cluster, &table, args.read.skip_bad)?;
     if let Some((_, last)) = args.window
         && last as usize >= bound.jobs.len()

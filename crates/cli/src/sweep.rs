@@ -11,10 +11,10 @@ use crate::sweep_grid::{Point, Settings};
 use anyhow::Context;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
-use rota_core::{Bound, Span, Workload};
+use rota_core::{Bound, Span, ThroughputTable, Workload};
 use rota_report::{Line, LinePoint, Summary};
 use rota_sim::{Mechanism, Restart, SimOptions};
-use rota_trace::generate::{Classroom, Generator, Poisson, Seeded};
+use rota_trace::generate::Generator;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -125,14 +125,15 @@ fn run_points(args: &SweepArgs, settings: &Settings, left: &[&Point], total: usi
     let path = args.out.join("progress.csv");
     let file = OpenOptions::new().append(true).open(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
     let notes = Mutex::new(file);
+    let table = load_table(None)?;
     let traces = settings
         .trace
         .as_deref()
-        .map(|path| load_trace(path, &crate::args::ReadArgs { format: None, skip_bad: false }))
+        .map(|path| load_trace(path, &crate::args::ReadArgs { format: None, skip_bad: false }, &table))
         .transpose()?;
     let trace = traces.map(|loaded| loaded.workload);
     let one = |point: &&Point| -> anyhow::Result<(usize, Row)> {
-        let row = run_point(point, settings, trace.as_ref())
+        let row = run_point(point, settings, trace.as_ref(), &table)
             .with_context(|| format!("run {}: {} on {}", point.index, point.policy, point.cluster))?;
         let line = csv_line(std::iter::once(point.index.to_string()).chain(row.iter().cloned()))?;
         // One write a line, so that a sweep that is killed leaves at most one torn line.
@@ -146,13 +147,13 @@ fn run_points(args: &SweepArgs, settings: &Settings, left: &[&Point], total: usi
     rows
 }
 
-fn run_point(point: &Point, settings: &Settings, trace: Option<&Workload>) -> anyhow::Result<Row> {
+fn run_point(point: &Point, settings: &Settings, trace: Option<&Workload>, table: &ThroughputTable) -> anyhow::Result<Row> {
     let workload = match trace {
         Some(workload) => workload.clone(),
-        None => generate(point, settings)?,
+        None => generate(point, settings, table)?,
     };
     let cluster = load_cluster(&point.cluster, settings.gpus_per_node)?;
-    let bound = bind(workload, cluster, &load_table(None)?, false)?;
+    let bound = bind(workload, cluster, table, false)?;
     let span = |seconds: f64| Span::from_seconds(seconds).unwrap_or_default();
     let options = SimOptions {
         mechanism: if settings.mechanism == "rounds" {
@@ -169,17 +170,30 @@ fn run_point(point: &Point, settings: &Settings, trace: Option<&Workload>) -> an
     Ok(cells(point, &summary, offered_load(&bound)))
 }
 
-fn generate(point: &Point, settings: &Settings) -> anyhow::Result<Workload> {
-    let (jobs, rate) = (point.workload_jobs.unwrap_or(1000), point.rate.unwrap_or(1.0));
-    let generator = if settings.model.as_deref() == Some("classroom") {
-        let settings = Classroom { jobs: Some(jobs), jobs_per_hour: rate, ..Classroom::default() };
-        Generator::Classroom(Seeded { seed: point.seed, settings })
-    } else {
-        let settings = Poisson { jobs, jobs_per_hour: rate, ..Poisson::default() };
-        Generator::Poisson(Seeded { seed: point.seed, settings })
-    };
+fn generate(point: &Point, settings: &Settings, table: &ThroughputTable) -> anyhow::Result<Workload> {
+    let model = settings.model.as_deref().unwrap_or_default();
+    let mut generator = Generator::named(model).with_context(|| format!("model: `{model}` is not known"))?;
+    let rate = point.rate.unwrap_or(1.0);
+    match &mut generator {
+        Generator::Classroom(seeded) => {
+            (seeded.settings.jobs, seeded.settings.jobs_per_hour, seeded.seed) = (point.workload_jobs, rate, point.seed);
+        }
+        Generator::Poisson(seeded) => {
+            (seeded.settings.jobs_per_hour, seeded.seed) = (rate, point.seed);
+            seeded.settings.jobs = point.workload_jobs.unwrap_or(seeded.settings.jobs);
+            seeded.settings.multi_gpu = settings.multi_gpu;
+        }
+        Generator::GavelContinuous(seeded) => {
+            (seeded.settings.jobs_per_hour, seeded.seed) = (rate, point.seed);
+            seeded.settings.jobs = point.workload_jobs.unwrap_or(seeded.settings.jobs);
+            seeded.settings.multi_gpu = settings.multi_gpu;
+        }
+        Generator::GavelStatic(_) | Generator::GavelTrace(_) => {
+            anyhow::bail!("model: `{model}` has no arrival rate to sweep over")
+        }
+    }
     generator.validate()?;
-    Ok(generator.run())
+    Ok(generator.run_with(table)?)
 }
 
 /// GPU time asked for over GPU time there is between the first and the last arrival.

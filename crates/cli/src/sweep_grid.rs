@@ -25,6 +25,9 @@ pub struct Settings {
     /// What generates the workloads.
     #[serde(default)]
     pub model: Option<String>,
+    /// Whether generated jobs are gangs of 1, 2, 4 and 8 GPUs; single GPUs otherwise.
+    #[serde(default)]
+    pub multi_gpu: bool,
     /// A trace instead.
     #[serde(default)]
     pub trace: Option<PathBuf>,
@@ -41,6 +44,9 @@ pub struct Settings {
     #[serde(default = "gpus_per_node")]
     pub gpus_per_node: u32,
 }
+
+/// Models with an arrival rate to sweep over.
+pub const SWEPT_MODELS: [&str; 3] = ["poisson", "classroom", "gavel-continuous"];
 
 fn seed_zero() -> Vec<u64> {
     vec![0]
@@ -90,6 +96,7 @@ impl Settings {
                 rates: Vec::new(),
                 jobs: Vec::new(),
                 model: None,
+                multi_gpu: false,
                 trace: None,
                 mechanism: event(),
                 round: round_seconds(),
@@ -103,6 +110,7 @@ impl Settings {
         put_over(&mut settings.rates, &args.rates);
         put_over(&mut settings.jobs, &args.jobs);
         settings.model = args.model.clone().or(settings.model);
+        settings.multi_gpu |= args.multi_gpu;
         settings.trace = args.trace.clone().or(settings.trace);
         settings.mechanism = args.mechanism.map_or(settings.mechanism, |word| mechanism_word(word).to_owned());
         settings.round = args.round.unwrap_or(settings.round);
@@ -132,6 +140,9 @@ impl Settings {
             if self.jobs.is_empty() {
                 self.jobs.push(1000);
             }
+        }
+        if let Some(model) = self.model.as_deref().filter(|model| !SWEPT_MODELS.contains(model)) {
+            anyhow::bail!("model: `{model}` is not one of {}", SWEPT_MODELS.join(", "));
         }
         if let Some(rate) = self.rates.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
             anyhow::bail!("rates: `{rate}` is not a number of jobs per hour above 0");

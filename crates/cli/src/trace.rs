@@ -5,7 +5,7 @@ use crate::inputs::{load_cluster, load_table, load_trace};
 use crate::output::{print, print_json, remark, width, write_file};
 use anyhow::Context;
 use rota_core::{Span, Workload};
-use rota_trace::generate::{Classroom, Generator, Poisson, Seeded};
+use rota_trace::generate::Generator;
 use rota_trace::info::TraceInfo;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -29,9 +29,9 @@ struct InfoDocument<'a> {
 }
 
 fn info(args: &InfoArgs) -> anyhow::Result<()> {
-    let loaded = load_trace(&args.file, &args.read)?;
-    let cluster = args.cluster.as_deref().map(|spec| load_cluster(spec, args.gpus_per_node)).transpose()?;
     let table = load_table(args.throughputs.as_deref())?;
+    let loaded = load_trace(&args.file, &args.read, &table)?;
+    let cluster = args.cluster.as_deref().map(|spec| load_cluster(spec, args.gpus_per_node)).transpose()?;
     let info = rota_trace::info::info(&loaded.workload, cluster.as_ref(), &table);
     if args.json {
         return print_json(&InfoDocument {
@@ -128,7 +128,7 @@ fn bars(text: &mut String, title: &str, rows: &[(String, usize)]) -> std::fmt::R
 }
 
 fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
-    let loaded = load_trace(&args.file, &args.read)?;
+    let loaded = load_trace(&args.file, &args.read, &load_table(None)?)?;
     write(&loaded.workload, &args.output, args.to)?;
     remark(&format!("wrote {} jobs to {}", loaded.workload.jobs.len(), args.output.display()));
     Ok(())
@@ -137,15 +137,11 @@ fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
 fn generate(args: &GenArgs) -> anyhow::Result<()> {
     let mut generator = match (&args.config, args.model.as_deref()) {
         (Some(path), _) => rota_trace::generate::read(path)?,
-        (None, Some("classroom")) => Generator::Classroom(Seeded { seed: 0, settings: Classroom::default() }),
-        (None, _) => {
-            let settings = Poisson { multi_gpu: false, ..Poisson::default() };
-            Generator::Poisson(Seeded { seed: 0, settings })
-        }
+        (None, model) => Generator::named(model.unwrap_or_default()).context("give --model or --config")?,
     };
     adjust(&mut generator, args)?;
     generator.validate()?;
-    let workload = generator.run();
+    let workload = generator.run_with(&load_table(args.throughputs.as_deref())?)?;
     write(&workload, &args.output, args.to)?;
     remark(&format!("wrote {} jobs to {}", workload.jobs.len(), args.output.display()));
     Ok(())
@@ -153,11 +149,13 @@ fn generate(args: &GenArgs) -> anyhow::Result<()> {
 
 /// Puts the flags over the settings.
 fn adjust(generator: &mut Generator, args: &GenArgs) -> anyhow::Result<()> {
+    // A file's own word on gangs holds unless the flag adds to it; a model by name has single GPUs without the flag.
+    let by_name = args.config.is_none();
     match generator {
         Generator::Classroom(seeded) => {
             if args.multi_gpu || args.multi_priority || args.slo {
                 anyhow::bail!(
-                    "--multi-gpu, --multi-priority and --slo go with the poisson model: classroom tasks have one GPU and their own priorities"
+                    "classroom tasks have one GPU, their own priorities and no deadlines: leave out --multi-gpu, --multi-priority and --slo"
                 );
             }
             seeded.seed = args.seed.unwrap_or(seeded.seed);
@@ -169,13 +167,44 @@ fn adjust(generator: &mut Generator, args: &GenArgs) -> anyhow::Result<()> {
             seeded.seed = args.seed.unwrap_or(seeded.seed);
             settings.jobs = args.jobs.unwrap_or(settings.jobs);
             settings.jobs_per_hour = args.rate.unwrap_or(settings.jobs_per_hour);
-            settings.multi_gpu |= args.multi_gpu;
+            settings.multi_gpu = args.multi_gpu || (settings.multi_gpu && !by_name);
             if args.multi_priority {
                 settings.high_priority_fraction = 0.2;
             }
             if args.slo {
                 settings.deadline_multiples = vec![1.2, 2.0, 10.0];
             }
+        }
+        Generator::GavelContinuous(seeded) => {
+            let settings = &mut seeded.settings;
+            seeded.seed = args.seed.unwrap_or(seeded.seed);
+            settings.jobs = args.jobs.unwrap_or(settings.jobs);
+            if let Some(rate) = args.rate {
+                (settings.jobs_per_hour, settings.seconds_between_jobs) = (rate, None);
+            }
+            settings.multi_gpu |= args.multi_gpu;
+            settings.multi_priority |= args.multi_priority;
+            settings.slo |= args.slo;
+        }
+        Generator::GavelStatic(seeded) => {
+            anyhow::ensure!(args.rate.is_none(), "all jobs of gavel-static arrive at once: leave out --rate");
+            let settings = &mut seeded.settings;
+            seeded.seed = args.seed.unwrap_or(seeded.seed);
+            settings.jobs = args.jobs.unwrap_or(settings.jobs);
+            settings.multi_gpu |= args.multi_gpu;
+            settings.multi_priority |= args.multi_priority;
+            settings.slo |= args.slo;
+        }
+        Generator::GavelTrace(seeded) => {
+            anyhow::ensure!(!args.slo, "gavel-trace jobs have no deadlines: leave out --slo");
+            let settings = &mut seeded.settings;
+            seeded.seed = args.seed.unwrap_or(seeded.seed);
+            settings.jobs = args.jobs.unwrap_or(settings.jobs);
+            if let Some(rate) = args.rate {
+                (settings.jobs_per_hour, settings.seconds_between_jobs) = (rate, None);
+            }
+            settings.multi_gpu |= args.multi_gpu;
+            settings.multi_priority |= args.multi_priority;
         }
     }
     Ok(())

@@ -85,6 +85,11 @@ impl Collector {
         self.rows = self.rows.saturating_add(1);
     }
 
+    /// The line being read.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
     /// A job left out for a good reason, such as `without GPUs`.
     pub fn leave_out(&mut self, reason: &'static str) {
         *self.left_out.entry(reason).or_default() += 1;

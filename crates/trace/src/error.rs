@@ -229,11 +229,28 @@ pub enum Problem {
         /// What the JSON reader says.
         message: String,
     },
+    /// Not JSON, or JSON of another shape than a throughput table.
+    #[error("is not a throughput table in JSON: {message}")]
+    ThroughputJson {
+        /// What the JSON reader says.
+        message: String,
+    },
+    /// One thing said twice, differently.
+    #[error("`{given}` contradicts `{known}`, given for the same before")]
+    Contradiction {
+        /// What is there.
+        given: String,
+        /// What was there before.
+        known: String,
+    },
+    /// A key that its table has already had.
+    #[error("appears twice")]
+    RepeatedKey,
     /// A file with jobs and a generator at once.
     #[error("a file has either `[[job]]` tables or a `[generate]` table")]
     JobsAndGenerator,
     /// A file of jobs where a generator belongs.
-    #[error("has no `[generate]` table; add one with `model = \"poisson\"` or `model = \"classroom\"`")]
+    #[error("has no `[generate]` table; add one with `model = \"poisson\"` or another model")]
     NoGenerator,
     /// A job that the format to be written has no words for.
     #[error("job {job} cannot be written as {format}: {reason}")]

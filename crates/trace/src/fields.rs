@@ -120,6 +120,7 @@ impl Fields {
 /// The names of the columns of a table.
 pub(crate) struct Header {
     names: Vec<String>,
+    spellings: Vec<String>,
 }
 
 impl Header {
@@ -131,7 +132,13 @@ impl Header {
                 return Err(Problem::RepeatedColumn.within(excerpt(name)));
             }
         }
-        Ok(Self { names })
+        let spellings = (0..fields.len()).map(|index| fields.get(index).to_owned()).collect();
+        Ok(Self { names, spellings })
+    }
+
+    /// The name of a column as the file spells it.
+    pub fn spelling(&self, index: usize) -> &str {
+        self.spellings.get(index).map_or("", String::as_str)
     }
 
     /// The names.

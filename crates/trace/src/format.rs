@@ -105,11 +105,7 @@ pub(crate) fn detect_named(source_name: &str, text: &[u8]) -> Result<Format, Tra
         return Err(fault(0, Problem::Empty));
     }
     let unknown = || fault(0, Problem::UnknownFormat { known: Format::known() });
-    let first = prefix
-        .split(|&byte| byte == b'\n')
-        .map(<[u8]>::trim_ascii_end)
-        .find(|line| !line.trim_ascii().is_empty() && !line.trim_ascii_start().starts_with(b"#"));
-    let Some(first) = first else {
+    let Some(first) = first_line(prefix) else {
         return Err(fault(0, Problem::NoJobs { left_out: String::new() }));
     };
     if let Some(format) = detect_by_mark(prefix, first) {
@@ -124,6 +120,14 @@ pub(crate) fn detect_named(source_name: &str, text: &[u8]) -> Result<Format, Tra
         return Err(fault(0, Problem::IsCluster));
     }
     detect_by_columns(line).ok_or_else(unknown)
+}
+
+/// The first line that is neither blank nor a `#` comment.
+pub(crate) fn first_line(prefix: &[u8]) -> Option<&[u8]> {
+    prefix
+        .split(|&byte| byte == b'\n')
+        .map(<[u8]>::trim_ascii_end)
+        .find(|line| !line.trim_ascii().is_empty() && !line.trim_ascii_start().starts_with(b"#"))
 }
 
 /// Refuses what is plainly not text, naming the compression if it is one.
@@ -144,7 +148,7 @@ pub(crate) fn refuse_binary(text: &[u8]) -> Result<(), Problem> {
 }
 
 /// Formats that give themselves away by their first character.
-fn detect_by_mark(prefix: &[u8], first: &[u8]) -> Option<Format> {
+pub(crate) fn detect_by_mark(prefix: &[u8], first: &[u8]) -> Option<Format> {
     let first = first.trim_ascii_start();
     if first.starts_with(b";") {
         return Some(Format::Swf);

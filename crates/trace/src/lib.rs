@@ -24,6 +24,6 @@ mod write;
 pub use cluster::{parse_cluster, read_cluster};
 pub use error::{Problem, TraceError};
 pub use format::{Format, detect};
-pub use load::{Loaded, ReadOptions, parse, read};
+pub use load::{Loaded, ReadOptions, parse, read, read_with};
 pub use throughputs::{default_throughputs, parse_throughputs, read_throughputs};
 pub use write::{write_csv, write_gavel, write_swf, write_toml};

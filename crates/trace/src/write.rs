@@ -52,13 +52,16 @@ pub fn write_toml(workload: &Workload, mut output: impl Write) -> Result<(), Tra
     write(&mut output).map_err(|error| write_error(workload, error))
 }
 
-/// Writes Gavel's ten columns. Every job needs a job type and steps; commands are left blank (`x`), as simulators ignore them.
+/// Writes Gavel's ten columns. Every job needs a job type and steps, of which Gavel writes whole ones, cut off; commands
+/// are left blank (`x`), as simulators ignore them. An SLO is a multiple of the run time, -1 for none.
 pub fn write_gavel(workload: &Workload, mut output: impl Write) -> Result<(), TraceError> {
     for job in &workload.jobs {
         let reason = if !job.kind.is_some() {
             "it has no job type"
-        } else if job.steps < 0.5 {
+        } else if job.steps <= 0.0 {
             "its length is not in steps"
+        } else if job.steps < 1.0 {
+            "it is shorter than one step"
         } else if workload.names.text(job.kind).contains('\t') {
             "its job type has a tabulator in it"
         } else {
@@ -74,9 +77,9 @@ pub fn write_gavel(workload: &Workload, mut output: impl Write) -> Result<(), Tr
                 .map(|deadline| deadline.since(job.arrival).seconds() / job.work.seconds());
             writeln!(
                 output,
-                "{}\tx\tx\tx\t0\t{:.0}\t{}\t{}\t{:.6}\t{}",
+                "{}\tx\tx\tx\t0\t{}\t{}\t{}\t{:.6}\t{}",
                 workload.names.text(job.kind),
-                job.steps,
+                job.steps.trunc(),
                 job.gpus,
                 job.weight,
                 slo.unwrap_or(-1.0),

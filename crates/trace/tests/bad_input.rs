@@ -181,6 +181,22 @@ fn own_toml_names_line_and_key() {
             "t.toml:1: gangs: is missing: give a weight above 0 for at least one gang size, such as `1 = 0.7`",
         ),
         (
+            "[generate]\nmodel='gavel-static'\nfixed_duration_s=0\n",
+            "t.toml:1: fixed_duration_s: `0` is out of range: give seconds from 0.001 to 31536000 (a year)",
+        ),
+        (
+            "[generate]\nmodel='gavel-continuous'\nseconds_between_jobs=nan\n",
+            "t.toml:1: seconds_between_jobs: `NaN` is out of range: give seconds from 0 to 31536000 (a year)",
+        ),
+        (
+            "[generate]\nmodel='gavel-trace'\nhours_min=5\n",
+            "t.toml:1: hours_max: `4` is out of range: give hours from `hours_min` to 8760 (a year)",
+        ),
+        (
+            "[generate]\nmodel='gavel-trace'\ndurations=0\n",
+            "t.toml:1: durations: `0` is out of range: give a number from 1 to 1000000",
+        ),
+        (
             "[generate]\nmodel='classroom'\ntasks=[5,4]\n",
             "t.toml:1: tasks: `[5, 4]` is out of range: give a range such as `[40, 50]`",
         ),
@@ -189,8 +205,12 @@ fn own_toml_names_line_and_key() {
     }
     for (text, words) in [
         ("[[job]\n", "t.toml:1: is not TOML: "),
-        ("[generate]\nmodel='marbles'\n", "unknown variant `marbles`, expected `classroom` or `poisson`"),
+        (
+            "[generate]\nmodel='marbles'\n",
+            "unknown variant `marbles`, expected one of `classroom`, `poisson`, `gavel-continuous`, `gavel-static`, `gavel-trace`",
+        ),
         ("[generate]\nmodel='poisson'\nspeed=1\n", "unknown field `speed`, expected one of `jobs`, `jobs_per_hour`,"),
+        ("[generate]\nmodel='gavel-static'\njobs_per_hour=1\n", "unknown field `jobs_per_hour`, expected one of `jobs`,"),
         ("[generate]\nmodel='poisson'\nseed=-1\n", "seed: give a whole number from 0"),
         ("[generate]\nmodel='poisson'\ngangs={0=1}\n", "`0` is out of range: give a number of GPUs from 1 to 1000000"),
         ("[generate]\nmodel='poisson'\nduration={distribution='fixed'}\n", "missing field `seconds`"),

@@ -3,7 +3,7 @@
 mod samples;
 
 use proptest::prelude::*;
-use rota_trace::{Format, ReadOptions, detect, parse};
+use rota_trace::{Format, ReadOptions, detect, parse, parse_throughputs};
 
 /// Reads a text in every way there is; jobs must come in order.
 fn read_every_way(text: &[u8], formats: &[Option<Format>]) {
@@ -109,5 +109,23 @@ proptest! {
             read_every_way(&spoil(text, &spoils), &[Some(format), None]);
         }
         read_every_way(&spoil(samples::GENERATE, &spoils), &[None]);
+        read_every_way(&spoil(samples::GENERATE_GAVEL, &spoils), &[None]);
+    }
+
+    #[test]
+    fn spoiled_throughputs_never_panic(spoils in prop::collection::vec(spoils(), 0..5)) {
+        for text in [samples::THROUGHPUTS_CSV, samples::THROUGHPUTS_TOML, samples::THROUGHPUTS_JSON] {
+            let read = parse_throughputs("drawn", &spoil(text, &spoils));
+            prop_assert!(!spoils.is_empty() || read.is_ok(), "{}", read.unwrap_err());
+            if let Ok(table) = read {
+                let speeds = table.job_types().into_iter().filter_map(|job_type| table.get(job_type, 1, "v100"));
+                prop_assert!(speeds.into_iter().all(|speed| (0.0..=1e12).contains(&speed)));
+            }
+        }
+    }
+
+    #[test]
+    fn arbitrary_throughputs_never_panic(text in "(\\{|\\[\\[speed\\]\\]\n|job_type,gpus,v100\n)[0-9a-z,'\"()\\[\\]{}=:.\n -]{0,80}") {
+        let _ = parse_throughputs("drawn", text.as_bytes());
     }
 }

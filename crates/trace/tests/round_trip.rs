@@ -137,3 +137,27 @@ fn gavel_and_swf_keep_what_they_have_words_for() {
     let error = write_gavel(&workload, Vec::new()).unwrap_err().to_string();
     assert_eq!(error, "w:4: job 1 cannot be written as gavel10: it has no job type");
 }
+
+#[test]
+fn gavel_writes_whole_steps_and_the_slo_as_a_multiple() {
+    let text =
+        "[generate]\nmodel = 'gavel-continuous'\nseed = 2\njobs = 30\nmulti_gpu = true\nmulti_priority = true\nslo = true\n";
+    let workload = parse("g.toml", text.as_bytes(), &ReadOptions::default()).unwrap().workload;
+    let mut written = Vec::new();
+    write_gavel(&workload, &mut written).unwrap();
+    let written = String::from_utf8(written).unwrap();
+    assert_eq!(written.lines().count(), 30);
+    for (line, job) in written.lines().zip(&workload.jobs) {
+        let columns = line.split('\t').collect::<Vec<_>>();
+        assert_eq!(columns.len(), 10);
+        assert_eq!(columns[5], (job.steps as u64).to_string(), "cut off, not rounded");
+        assert_eq!(columns[6], job.gpus.to_string());
+        assert!(["1", "5"].contains(&columns[7]) && ["1.200000", "2.000000", "10.000000"].contains(&columns[8]), "{line}");
+    }
+    let again = parse("again", written.as_bytes(), &ReadOptions::default()).unwrap().workload;
+    assert!(again.jobs.iter().zip(&workload.jobs).all(|(one, other)| one.arrival == other.arrival && one.gpus == other.gpus));
+    let short = "id,job_type,arrival_s,gpus,steps\na,net,0,1,0.9\n";
+    let short = parse("t.csv", short.as_bytes(), &ReadOptions::default()).unwrap().workload;
+    let error = write_gavel(&short, Vec::new()).unwrap_err().to_string();
+    assert_eq!(error, "t.csv:2: job a cannot be written as gavel10: it is shorter than one step");
+}

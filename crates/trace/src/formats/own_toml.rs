@@ -4,7 +4,7 @@ use super::own::{Draft, OwnField};
 use crate::collect::Collector;
 use crate::error::{Fault, Problem, TraceError, excerpt};
 use crate::generate::Generator;
-use rota_core::Workload;
+use rota_core::{ThroughputTable, Workload};
 use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
@@ -62,7 +62,8 @@ impl<'t> LineFinder<'t> {
     }
 }
 
-pub(crate) fn read(text: &str, collector: &mut Collector) -> Result<Content, TraceError> {
+/// Reads jobs, or runs a generator; `table` is for generators that need speeds, the built-in one if there is none.
+pub(crate) fn read(text: &str, collector: &mut Collector, table: Option<&ThroughputTable>) -> Result<Content, TraceError> {
     let mut finder = LineFinder::new(text);
     let document = DeTable::parse(text).map_err(|error| toml_error(&error, &mut finder, collector))?;
     let document = document.get_ref();
@@ -87,7 +88,11 @@ pub(crate) fn read(text: &str, collector: &mut Collector) -> Result<Content, Tra
     let file = toml::from_str::<GeneratorFile>(text).map_err(|error| toml_error(&error, &mut finder, collector))?;
     let line = generate.map_or(0, |table| finder.line_of(&table.span()));
     file.generate.check(collector.jobs_max()).map_err(|fault| collector.error(line, fault))?;
-    Ok(Content::Generated(file.generate.run()))
+    let workload = match table {
+        Some(table) => file.generate.run_with(table)?,
+        None => file.generate.run_with(&crate::default_throughputs())?,
+    };
+    Ok(Content::Generated(workload))
 }
 
 fn toml_error(error: &toml::de::Error, finder: &mut LineFinder<'_>, collector: &Collector) -> TraceError {

@@ -1,15 +1,22 @@
 //! Workloads from a model and a seed: the same seed gives the same jobs on every machine.
 //!
 //! Each concern (arrivals, durations, …) draws from its own stream, so changing one leaves the others as they were.
+//! Models whose names start with `gavel-` repeat Gavel's workloads draw for draw, from Python's random numbers.
 
 mod classroom;
+mod gavel;
+mod gavel_table;
+mod mersenne;
 mod poisson;
 
 pub use classroom::{Classroom, Range, TaskType, classroom};
+pub use gavel::{GavelContinuous, GavelJob, GavelStatic, GavelTrace, gavel_continuous, gavel_static, gavel_trace};
+pub use gavel_table::REFERENCE_GPU_TYPE;
+pub use mersenne::Mersenne;
 pub use poisson::{DurationModel, GangWeights, Poisson, poisson};
 
 use crate::error::{Fault, Problem, TraceError};
-use rota_core::Workload;
+use rota_core::{ThroughputTable, Workload};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -18,12 +25,18 @@ pub const JOBS_MAX: u32 = 20_000_000;
 
 /// A generator as a `[generate]` table gives it.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "model", rename_all = "lowercase")]
+#[serde(tag = "model", rename_all = "kebab-case")]
 pub enum Generator {
     /// The three task types of the teaching environment.
     Classroom(Seeded<Classroom>),
     /// Poisson arrivals.
     Poisson(Seeded<Poisson>),
+    /// Gavel's jobs that keep arriving.
+    GavelContinuous(Seeded<GavelContinuous>),
+    /// Gavel's jobs that are all there at the start.
+    GavelStatic(Seeded<GavelStatic>),
+    /// What Gavel's script for traces writes.
+    GavelTrace(Seeded<GavelTrace>),
 }
 
 /// A model's settings with the seed.
@@ -78,6 +91,9 @@ impl Generator {
         match self {
             Self::Classroom(seeded) => seeded.settings.check(jobs_max),
             Self::Poisson(seeded) => seeded.settings.check(jobs_max),
+            Self::GavelContinuous(seeded) => seeded.settings.check(jobs_max),
+            Self::GavelStatic(seeded) => seeded.settings.check(jobs_max),
+            Self::GavelTrace(seeded) => seeded.settings.check(jobs_max),
         }
     }
 
@@ -88,14 +104,33 @@ impl Generator {
         self.check(JOBS_MAX).map_err(located)
     }
 
-    /// Makes the workload.
-    pub fn run(&self) -> Workload {
+    /// A model by its name, with its default settings and seed 0.
+    pub fn named(model: &str) -> Option<Self> {
+        match model {
+            "classroom" => Some(Self::Classroom(Seeded::default())),
+            "poisson" => Some(Self::Poisson(Seeded::default())),
+            "gavel-continuous" => Some(Self::GavelContinuous(Seeded::default())),
+            "gavel-static" => Some(Self::GavelStatic(Seeded::default())),
+            "gavel-trace" => Some(Self::GavelTrace(Seeded::default())),
+            _ => None,
+        }
+    }
+
+    /// Makes the workload; models that give jobs in steps take the speeds from this table, and refuse one that lacks
+    /// what they draw.
+    pub fn run_with(&self, table: &ThroughputTable) -> Result<Workload, TraceError> {
         match self {
-            Self::Classroom(seeded) => classroom(&seeded.settings, seeded.seed),
-            Self::Poisson(seeded) => poisson(&seeded.settings, seeded.seed),
+            Self::Classroom(seeded) => Ok(classroom(&seeded.settings, seeded.seed)),
+            Self::Poisson(seeded) => Ok(poisson(&seeded.settings, seeded.seed)),
+            Self::GavelContinuous(seeded) => gavel_continuous(&seeded.settings, seeded.seed, table),
+            Self::GavelStatic(seeded) => gavel_static(&seeded.settings, seeded.seed, table),
+            Self::GavelTrace(seeded) => gavel_trace(&seeded.settings, seeded.seed, table),
         }
     }
 }
+
+/// The models there are, by name.
+pub const MODELS: [&str; 5] = ["classroom", "poisson", "gavel-continuous", "gavel-static", "gavel-trace"];
 
 fn check_jobs(jobs: u32, jobs_max: u32, field: &'static str) -> Result<(), Fault> {
     if jobs == 0 || jobs > JOBS_MAX {

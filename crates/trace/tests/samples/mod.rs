@@ -28,6 +28,39 @@ after = [\"a:any\"]
 
 pub const GENERATE: &str = "[generate]\nmodel = \"classroom\"\nseed = 4\n";
 
+pub const GENERATE_GAVEL: &str = "[generate]\nmodel = \"gavel-continuous\"\njobs = 20\nslo = true\nsteady_state = { v100 = 4 }\n";
+
+pub const THROUGHPUTS_CSV: &str = "\
+job_type,gpus,with_job_type,with_gpus,spread,v100
+net,1,,,,10
+lm,2,,,,6
+lm,2,,,true,5
+net,1,lm,2,,4
+lm,2,net,1,,3
+";
+
+pub const THROUGHPUTS_TOML: &str = "\
+[[speed]]
+job_type = 'net'
+steps_per_second = { v100 = 10, k80 = 2.5 }
+
+[[speed]]
+job_type = 'net'
+gpus = 2
+spread = true
+steps_per_second.v100 = 18
+
+[[pair]]
+job_types = ['net', 'net']
+gpus = [1, 1]
+steps_per_second = { v100 = [6, 6] }
+";
+
+pub const THROUGHPUTS_JSON: &str = r#"{"v100": {"('net', 1)": {"null": 10.0, "('lm', 1)": [4, 3.5]},
+"('lm', 1)": {"null": 6, "('net', 1)": [3.5, 4.0]}},
+"v100_unconsolidated": {"('lm', 1)": {"null": 5}}}
+"#;
+
 pub const GAVEL10: &str = "\
 ResNet-18 (batch size 128)\tpython3 main.py --data_dir=%s/cifar10\timage\t--num_steps\t1\t925982\t4\t1\t-1.000000\t0
 A3C\tpython3 main.py --env \"Pong\"\trl\t--max-steps\t0\t100\t1\t5\t1.200000\t10.500000
