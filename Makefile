@@ -10,7 +10,8 @@ run: build
 	$(ROTA) sim --trace scenarios/classroom.toml --cluster t4:4 --policy fcfs --place best-fit
 	$(ROTA) sim --trace scenarios/classroom.toml --cluster t4:4 --place best-fit \
 	  --policy fcfs --policy sjf --policy srtf --policy rr:quantum=5 --policy lottery --policy wfq --policy priority \
-	  --policy least-loaded --policy random --policy las:first=10 --policy gittins:first=2 --out demo
+	  --policy least-loaded --policy random --policy las:first=10 --policy gittins:first=2 --policy lag-match:tick=5 \
+	  --policy lag-gittins:tick=5 --policy lag-srsf:tick=5 --out demo
 	@echo
 	@echo "The tasks of a class on 4 GPUs, under every policy. Open demo/report.html in a browser."
 	@echo "Next: target/release/rota sim --help"

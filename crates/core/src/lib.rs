@@ -28,7 +28,7 @@ pub use job::{Dependency, DependencyCondition, Job, MilliGpu};
 pub use names::{Name, Names};
 pub use plan::{Plan, Promise, Start};
 pub use snapshot::{JobState, JobView, Phase, Snapshot};
-pub use target::{Backfill, Preempt, Rule, Score, Target};
+pub use target::{Backfill, Preempt, Rule, Score, Target, Wish};
 pub use throughput::ThroughputTable;
 pub use time::{Span, Time};
 pub use workload::Workload;

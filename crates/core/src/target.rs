@@ -1,9 +1,10 @@
 //! A target: what a policy wants, before anybody looked at where it fits.
 //!
-//! A policy ranks jobs; the smallest rank runs first, ties go to the job that arrived first. It names only the
+//! Most policies rank jobs; the smallest rank runs first, ties go to the job that arrived first. They name only the
 //! jobs whose rank is new or has changed, so a decision costs as much as what changed, not as much as the queue.
+//! A policy that weighs GPU types against each other says instead which job should be on which type.
 
-use crate::{JobId, Time};
+use crate::{GpuTypeId, JobId, Time};
 use std::fmt;
 use std::str::FromStr;
 
@@ -117,20 +118,33 @@ impl Rule {
     }
 }
 
-/// What a policy wants: an order, given as changes of rank.
+/// What a policy wants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// Jobs whose rank is new or changed. A job never named has rank 0.
-    pub ranks: Vec<(JobId, f64)>,
-    /// How the order is to be used.
-    pub rule: Rule,
+    /// The wish itself.
+    pub wish: Wish,
     /// When the policy wants to be asked again although nothing happened.
     pub review_at: Option<Time>,
+}
+
+/// An order of the jobs, or the very jobs that should run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wish {
+    /// Run jobs in the order of their ranks.
+    Order {
+        /// Jobs whose rank is new or changed. A job never named has rank 0.
+        ranks: Vec<(JobId, f64)>,
+        /// How the order is to be used.
+        rule: Rule,
+    },
+    /// Run exactly these: every active job is named once, with the GPU type it should be on now, or none if it should wait.
+    /// Who is on its type already stays where it is.
+    Assignment(Vec<(JobId, Option<GpuTypeId>)>),
 }
 
 impl Target {
     /// An order given by these new ranks.
     pub fn order(rule: Rule, ranks: impl IntoIterator<Item = (JobId, f64)>) -> Self {
-        Self { ranks: ranks.into_iter().collect(), rule, review_at: None }
+        Self { wish: Wish::Order { ranks: ranks.into_iter().collect(), rule }, review_at: None }
     }
 }

@@ -10,7 +10,7 @@ pub use state::{Restart, State};
 pub use world::{Moment, Tally, World, drive};
 
 use rota_core::random::RandomStream;
-use rota_core::{Backfill, Bound, Event, Plan, Preempt, Score, Snapshot, Time};
+use rota_core::{Backfill, Bound, Event, Plan, Preempt, Score, Snapshot, Time, Wish};
 use rota_place::Placer;
 use rota_policy::{Context, Policy};
 use std::sync::Arc;
@@ -100,10 +100,14 @@ impl Engine {
         };
         let target = self.policy.decide(&snapshot, &mut self.context);
         self.review_at = target.review_at;
-        self.wants_follow_up = target.rule.preempt == Preempt::Always && !snapshot.has_rounds;
+        let rule = match &target.wish {
+            Wish::Order { rule, .. } => Some(rule),
+            Wish::Assignment(_) => None,
+        };
+        self.wants_follow_up = rule.is_none_or(|rule| rule.preempt == Preempt::Always) && !snapshot.has_rounds;
         let plan = self.placer.plan(&snapshot, &mut state.pool, &target);
         // Where everybody holds a promise, a promised start is a moment to decide at even if nothing else happens then.
-        let everybody = target.rule.backfill == Backfill::Conservative;
+        let everybody = rule.is_some_and(|rule| rule.backfill == Backfill::Conservative);
         let promised = plan.promises.iter().map(|promise| promise.start).filter(|_| everybody).min();
         self.review_at = self.review_at.into_iter().chain(promised).filter(|at| *at > now).min();
         #[cfg(debug_assertions)]

@@ -2,9 +2,10 @@
 //!
 //! The path: [`queue`] keeps jobs in rank order, [`pool`] knows what is free, [`fit`] chooses GPUs for one gang, [`draft`] is the
 //! try-and-roll-back statement in which a plan is made. Three ways to fill the cluster use them: in rank order with or without a
-//! reservation for the head ([`order`]), with a reservation for everybody ([`conservative`]), and by preemption ([`preempt`]).
+//! reservation for the head ([`order`]), with a reservation for everybody ([`conservative`]), and by preemption ([`preempt`]); a policy that names the types itself is followed ([`assignment`]).
 //! Nothing here knows time beyond the snapshot's, and a plan is made without changing the pool: the world's events do that.
 
+pub mod assignment;
 pub mod conservative;
 pub mod draft;
 pub mod fit;
@@ -19,7 +20,7 @@ use draft::{Draft, TypeOrder};
 use pool::Pool;
 use queue::{Queue, RunningIndex};
 use rota_core::random::RandomStream;
-use rota_core::{Backfill, JobId, Plan, Preempt, Score, Snapshot, Target};
+use rota_core::{Backfill, JobId, Plan, Preempt, Rule, Score, Snapshot, Target, Wish};
 
 /// Makes plans, and keeps between them what would be costly to find again.
 pub struct Placer {
@@ -47,17 +48,27 @@ impl Placer {
 
     /// The plan that realises the target now.
     pub fn plan(&mut self, snapshot: &Snapshot<'_>, pool: &mut Pool, target: &Target) -> Plan {
-        let rule = &target.rule;
+        for shape in &snapshot.bound.shapes[self.type_orders.len()..] {
+            self.type_orders.push(draft::type_order(shape, &snapshot.bound.speeds[shape.speeds as usize]));
+        }
+        match &target.wish {
+            Wish::Order { ranks, rule } => self.plan_order(snapshot, pool, ranks, rule),
+            Wish::Assignment(wanted) => {
+                let mut draft = Draft::new(*snapshot, pool, &self.type_orders, self.score, &mut self.stream);
+                assignment::fill(&mut draft, wanted);
+                draft.into_plan()
+            }
+        }
+    }
+
+    fn plan_order(&mut self, snapshot: &Snapshot<'_>, pool: &mut Pool, ranks: &[(JobId, f64)], rule: &Rule) -> Plan {
         let index = RunningIndex {
             by_rank: rule.preempt != Preempt::Never,
             by_end: rule.preempt == Preempt::Never && matches!(rule.backfill, Backfill::Easy | Backfill::Conservative),
         };
-        self.queue.update(snapshot, target, index);
+        self.queue.update(snapshot, ranks, index);
         for job in std::mem::take(&mut self.planned) {
             self.queue.settle(job, snapshot);
-        }
-        for shape in &snapshot.bound.shapes[self.type_orders.len()..] {
-            self.type_orders.push(draft::type_order(shape, &snapshot.bound.speeds[shape.speeds as usize]));
         }
         let may_preempt = match rule.preempt {
             Preempt::Never => false,

@@ -4,7 +4,7 @@
 //! asks each shape once instead of each job. Invariant: a job stands where its phase and rank say, and in at most one place of
 //! each kind; `heads` holds the first job of every shape that has one.
 
-use rota_core::{GpuTypeId, JobId, Phase, ShapeId, Snapshot, Span, Target, Time};
+use rota_core::{GpuTypeId, JobId, Phase, ShapeId, Snapshot, Span, Time};
 use std::collections::BTreeSet;
 
 /// A rank as an integer that sorts the same way, so that it can stand in ordered sets.
@@ -64,8 +64,8 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Takes in everything that changed: phases since the last decision, and the ranks of the target.
-    pub fn update(&mut self, snapshot: &Snapshot<'_>, target: &Target, index: RunningIndex) {
+    /// Takes in everything that changed: phases since the last decision, and new ranks.
+    pub fn update(&mut self, snapshot: &Snapshot<'_>, ranks: &[(JobId, f64)], index: RunningIndex) {
         self.entries.resize(snapshot.states.len(), Entry { rank: 0.0, standing: Standing::Nowhere });
         self.waiting.resize(snapshot.bound.shapes.len(), BTreeSet::new());
         self.running.resize(snapshot.bound.cluster.types.len(), BTreeSet::new());
@@ -73,7 +73,7 @@ impl Queue {
             self.index = index;
             (0..snapshot.states.len()).for_each(|job| self.settle(JobId::from_index(job), snapshot));
         }
-        for &(job, rank) in &target.ranks {
+        for &(job, rank) in ranks {
             self.entries[job.index()].rank = rank;
             self.settle(job, snapshot);
         }

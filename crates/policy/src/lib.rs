@@ -8,6 +8,8 @@
 
 mod fcfs;
 mod gittins;
+mod lag;
+mod lag_weight;
 mod las;
 mod levels;
 mod lottery;

@@ -1,7 +1,7 @@
 //! The list of all policies. One line here makes a policy known to `rota sim`, `rota sweep`, `rota policies` and the live queue.
 
 use crate::params::{Param, Params, PolicyError};
-use crate::{Policy, fcfs, gittins, las, lottery, priority, rr, sjf, srtf, wfq};
+use crate::{Policy, fcfs, gittins, lag, las, lottery, priority, rr, sjf, srtf, wfq};
 
 /// What a policy is, for people and for the command line.
 pub struct PolicyInfo {
@@ -47,6 +47,9 @@ pub const POLICIES: &[PolicyInfo] = &[
     PolicyInfo { name: "random", summary: "any waiting job on any free GPU, the baseline for all others", params: lottery::RANDOM_PARAMS, build: lottery::build_random, ..PLAIN },
     PolicyInfo { name: "las", aliases: &["tiresias"], summary: "least attained GPU time first, in queues with demotion and promotion", params: las::PARAMS, preemptive: true, build: las::build, ..PLAIN },
     PolicyInfo { name: "gittins", summary: "Gittins index: most likely to end soon for the GPU time received, learned from jobs that ended", params: gittins::PARAMS, preemptive: true, build: gittins::build, ..PLAIN },
+    PolicyInfo { name: "lag-match", summary: "each job on the GPU type where it gains most, and nobody behind a fair share for long", params: lag::MATCH_PARAMS, preemptive: true, heterogeneity_aware: true, build: lag::build_match, ..PLAIN },
+    PolicyInfo { name: "lag-gittins", summary: "lag-match that also goes by uncertain estimates", params: lag::GITTINS_PARAMS, preemptive: true, heterogeneity_aware: true, build: lag::build_gittins, ..PLAIN },
+    PolicyInfo { name: "lag-srsf", summary: "lag-match that knows how long jobs still run", params: lag::SRSF_PARAMS, preemptive: true, heterogeneity_aware: true, build: lag::build_srsf, ..PLAIN },
 ];
 
 /// The policy of a name or alias.

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use rota_core::bind::BadJobs;
     use rota_core::random::RandomStream;
-    use rota_core::{Bound, Cluster, Job, JobId, JobState, Span, ThroughputTable, Time, Workload};
+    use rota_core::{Bound, Cluster, Job, JobId, JobState, Span, ThroughputTable, Time, Wish, Workload};
 
     #[test]
     fn finish_tags_of_the_four_teaching_jobs() {
@@ -94,7 +94,8 @@ mod tests {
         };
         let mut context = Context { stream: RandomStream::new(0, "policy") };
         let target = crate::build("wfq").unwrap().decide(&snapshot, &mut context);
-        let tags = target.ranks.iter().map(|(_, tag)| (tag * 1000.0).round() / 1000.0).collect::<Vec<_>>();
+        let Wish::Order { ranks, .. } = target.wish else { panic!("an order was expected") };
+        let tags = ranks.iter().map(|(_, tag)| (tag * 1000.0).round() / 1000.0).collect::<Vec<_>>();
         assert_eq!(tags, [1.0, 10.0, 0.286, 15.0]);
     }
 }

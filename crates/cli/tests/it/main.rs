@@ -4,6 +4,7 @@
 mod bad_input;
 mod browser;
 mod golden;
+mod parity;
 mod rota;
 mod sim;
 mod sweep;

@@ -26,6 +26,9 @@ const POLICIES: &[&str] = &[
     "random",
     "las:first=5,factor=2,promote=2",
     "gittins:first=2",
+    "lag-match:tick=5",
+    "lag-gittins:tick=5,sigma=0.5",
+    "lag-srsf",
 ];
 
 #[test]

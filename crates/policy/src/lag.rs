@@ -1,0 +1,186 @@
+//! `lag-match` and its kin: at every decision, the assignment of jobs to GPU types that is worth most.
+//!
+//! A job on a type is worth its speed there, against its mean speed over the cluster, times the worth of its turn ([`crate::lag_weight`]):
+//! that grows as the job falls behind what a private n-th part of every GPU type would have done for it, without bound, so nobody starves.
+//! Prices on the types find the assignment. A job that would have to restart must be worth more than one that runs on.
+
+use crate::lag_weight::{GittinsTable, Knowledge, worth};
+use crate::params::{Param, Params, PolicyError};
+use crate::{Context, Policy};
+use rota_core::{Bound, GpuTypeId, JobId, Phase, Shape, Snapshot, Span, Target, Time, Wish};
+use rota_solver::match_prices::{Matching, match_by_prices};
+use std::collections::BTreeSet;
+
+const TICK: Param =
+    Param { name: "tick", default: "360", meaning: "seconds after which all is weighed again even if nothing happened" };
+const fn fairness(default: &'static str) -> Param {
+    Param { name: "fairness", default, meaning: "how much being behind counts: 1 for throughput, 4 for strict fairness" }
+}
+
+/// Parameters of `lag-match`.
+pub const MATCH_PARAMS: &[Param] = &[fairness("2"), TICK];
+/// Parameters of `lag-gittins`.
+pub const GITTINS_PARAMS: &[Param] = &[
+    Param { name: "sigma", default: "1", meaning: "error of the estimates: deviation of their logarithm" },
+    fairness("1"),
+    TICK,
+];
+/// Parameters of `lag-srsf`.
+pub const SRSF_PARAMS: &[Param] = &[fairness("1"), TICK];
+
+/// The most a job that runs on is worth more than one that must restart; beyond it jobs stay on slow types.
+const STAY_BONUS_MAX: f64 = 0.5;
+
+struct Lag {
+    fairness: f64,
+    tick: Span,
+    knowledge: Knowledge,
+    active: BTreeSet<JobId>,
+    /// Work a private share would have done for each job, in seconds on its best type.
+    due_seconds: Vec<f64>,
+    last: Time,
+    /// GPUs of each type on nodes that are up, found anew when nodes change.
+    capacities: Vec<f64>,
+    nodes_up: usize,
+}
+
+/// Whole GPUs that a job of this shape takes.
+fn size(shape: &Shape) -> f64 {
+    f64::from(shape.gpus) * shape.share.fraction()
+}
+
+impl Lag {
+    /// Books what the private shares have done since the last decision.
+    fn accrue(&mut self, snapshot: &Snapshot<'_>) {
+        let seconds = snapshot.now.since(self.last).seconds();
+        self.last = snapshot.now;
+        if seconds == 0.0 || self.active.is_empty() {
+            return;
+        }
+        let jobs = self.active.len() as f64;
+        let rates = snapshot
+            .bound
+            .shapes
+            .iter()
+            .map(|shape| private_rate(shape, snapshot.bound, &self.capacities, jobs))
+            .collect::<Vec<_>>();
+        for &job in &self.active {
+            let weight = snapshot.bound.job(job).weight;
+            self.due_seconds[job.index()] += seconds * weight * rates[snapshot.bound.shape_of[job.index()].index()];
+        }
+    }
+
+    fn look_around(&mut self, snapshot: &Snapshot<'_>) {
+        let nodes_up = snapshot.nodes_up.iter().filter(|up| **up).count();
+        if self.capacities.is_empty() || nodes_up != self.nodes_up {
+            self.nodes_up = nodes_up;
+            self.capacities = vec![0.0; snapshot.bound.cluster.types.len()];
+            for gpu in snapshot.bound.cluster.gpus.iter().filter(|gpu| snapshot.nodes_up[gpu.node.index()]) {
+                self.capacities[gpu.gpu_type.index()] += 1.0;
+            }
+        }
+    }
+
+    /// Worth of a job on each type; 0 where it cannot be.
+    fn values(&self, job: JobId, snapshot: &Snapshot<'_>, stay_bonus: f64, values: &mut Vec<f64>) {
+        let (shape, speeds) = (snapshot.bound.shape(job), snapshot.bound.speeds(job));
+        let view = snapshot.view(job);
+        let total = self.capacities.iter().sum::<f64>().max(1.0);
+        let usable = |index: usize| shape.types.contains(GpuTypeId::from_index(index));
+        let mean_speed =
+            (0..speeds.len()).filter(|&index| usable(index)).map(|index| speeds[index] * self.capacities[index]).sum::<f64>()
+                / total;
+        let turn = worth(&view, self.due_seconds[job.index()], self.fairness, &self.knowledge);
+        let here = view.state.gpus.first().map(|gpu| snapshot.bound.cluster.gpus[gpu.index()].gpu_type);
+        values.extend((0..speeds.len()).map(|index| {
+            let bonus = if here == Some(GpuTypeId::from_index(index)) { 1.0 + stay_bonus } else { 1.0 };
+            if usable(index) && mean_speed > 0.0 { turn * speeds[index] / mean_speed * bonus } else { 0.0 }
+        }));
+    }
+
+    /// Matches jobs to what is free of each type.
+    fn assign(&self, jobs: &[JobId], free: &[f64], snapshot: &Snapshot<'_>) -> Vec<(JobId, Option<GpuTypeId>)> {
+        let stay_bonus = (2.0 * snapshot.restart_cost.seconds() / self.tick.seconds()).min(STAY_BONUS_MAX);
+        let mut values = Vec::with_capacity(jobs.len() * free.len());
+        for &job in jobs {
+            self.values(job, snapshot, stay_bonus, &mut values);
+        }
+        let sizes = jobs.iter().map(|&job| size(snapshot.bound.shape(job))).collect::<Vec<_>>();
+        let matched = match_by_prices(&Matching { values: &values, sizes: &sizes, capacities: free });
+        // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
+        let matched = matched.unwrap_or_else(|_| vec![None; jobs.len()]);
+        jobs.iter().copied().zip(matched.into_iter().map(|column| column.map(GpuTypeId::from_index))).collect()
+    }
+}
+
+/// Progress per second of a private n-th part of every type the shape can use.
+fn private_rate(shape: &Shape, bound: &Bound, capacities: &[f64], jobs: f64) -> f64 {
+    let speeds = &bound.speeds[shape.speeds as usize];
+    let part = |gpu_type: GpuTypeId| capacities[gpu_type.index()] / jobs / size(shape);
+    let whole = shape.types.iter().map(part).sum::<f64>().max(1.0);
+    shape.types.iter().map(|gpu_type| speeds[gpu_type.index()] * part(gpu_type) / whole).sum()
+}
+
+impl Policy for Lag {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, _: &mut Context) -> Target {
+        self.due_seconds.resize(snapshot.states.len(), 0.0);
+        self.accrue(snapshot);
+        self.look_around(snapshot);
+        for view in snapshot.changed_jobs() {
+            if view.state.phase.is_active() {
+                self.active.insert(view.id());
+            } else {
+                self.active.remove(&view.id());
+            }
+        }
+        let is_running = |job: &JobId| snapshot.states[job.index()].phase == Phase::Running;
+        let wanted = if snapshot.has_rounds && !snapshot.is_tick {
+            // Within a round who runs, runs on; only what is free is given out.
+            let mut free = self.capacities.clone();
+            let mut wanted = Vec::new();
+            for &job in self.active.iter().filter(|job| is_running(job)) {
+                let gpu_type = snapshot.bound.cluster.gpus[snapshot.states[job.index()].gpus[0].index()].gpu_type;
+                free[gpu_type.index()] = (free[gpu_type.index()] - size(snapshot.bound.shape(job))).max(0.0);
+                wanted.push((job, Some(gpu_type)));
+            }
+            let waiting = self.active.iter().copied().filter(|job| !is_running(job)).collect::<Vec<_>>();
+            wanted.extend(self.assign(&waiting, &free, snapshot));
+            wanted
+        } else {
+            let jobs = self.active.iter().copied().collect::<Vec<_>>();
+            self.assign(&jobs, &self.capacities, snapshot)
+        };
+        // While nobody runs, time alone changes nothing; rounds come by themselves.
+        let somebody_runs = self.active.iter().any(is_running);
+        let review_at = (somebody_runs && !snapshot.has_rounds).then(|| snapshot.now + self.tick);
+        Target { wish: Wish::Assignment(wanted), review_at }
+    }
+}
+
+fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, PolicyError> {
+    Ok(Box::new(Lag {
+        fairness: params.number("fairness", 0.0, 100.0)?,
+        tick: Span::from_seconds(params.number("tick", 0.1, 1e8)?).unwrap_or_default(),
+        knowledge,
+        active: BTreeSet::new(),
+        due_seconds: Vec::new(),
+        last: Time::ZERO,
+        capacities: Vec::new(),
+        nodes_up: 0,
+    }))
+}
+
+/// `lag-match`.
+pub fn build_match(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    lag(params, Knowledge::Nothing)
+}
+
+/// `lag-gittins`.
+pub fn build_gittins(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    lag(params, Knowledge::Estimate(GittinsTable::new(params.number("sigma", 0.01, 10.0)?)))
+}
+
+/// `lag-srsf`.
+pub fn build_srsf(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    lag(params, Knowledge::Exact)
+}

@@ -1,0 +1,51 @@
+//! What can be wrong with a problem, in full: every public entry of this crate returns one of these and never panics on numbers.
+
+use thiserror::Error;
+
+/// Why a problem was refused.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum SolveError {
+    /// Two inputs that describe the same things differ in length.
+    #[error("{what} has {found} entries where {expected} were expected")]
+    Shape {
+        /// The input at fault.
+        what: &'static str,
+        /// The length that would fit.
+        expected: usize,
+        /// The length that was given.
+        found: usize,
+    },
+    /// A number is not finite, or lies outside its range.
+    #[error("{what} at index {index} is {value}, which is not {wanted}")]
+    Number {
+        /// The input at fault.
+        what: &'static str,
+        /// Position in that input.
+        index: usize,
+        /// The offending number.
+        value: f64,
+        /// What would be right.
+        wanted: &'static str,
+    },
+}
+
+/// Refuses a list of the wrong length.
+pub(crate) fn check_length(what: &'static str, found: usize, expected: usize) -> Result<(), SolveError> {
+    if found == expected { Ok(()) } else { Err(SolveError::Shape { what, expected, found }) }
+}
+
+/// Refuses a list that holds NaN, an infinity or a negative number.
+pub(crate) fn check_non_negative(what: &'static str, numbers: &[f64]) -> Result<(), SolveError> {
+    match numbers.iter().position(|number| !(number.is_finite() && *number >= 0.0)) {
+        None => Ok(()),
+        Some(index) => Err(SolveError::Number { what, index, value: numbers[index], wanted: "finite and at least zero" }),
+    }
+}
+
+/// Refuses a list that holds NaN, an infinity, zero or a negative number.
+pub(crate) fn check_positive(what: &'static str, numbers: &[f64]) -> Result<(), SolveError> {
+    match numbers.iter().position(|number| !(number.is_finite() && *number > 0.0)) {
+        None => Ok(()),
+        Some(index) => Err(SolveError::Number { what, index, value: numbers[index], wanted: "finite and above zero" }),
+    }
+}
