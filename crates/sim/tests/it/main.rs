@@ -8,5 +8,6 @@
 
 mod backfill;
 mod properties;
+mod rounds;
 mod scene;
 mod textbook;

@@ -1,0 +1,53 @@
+//! What the mechanism `rounds` promises: nobody is stopped inside a round, nothing stands idle inside a round, who stays pays nothing.
+
+use crate::scene::{gang, job, run, run_with, scene, seconds};
+use rota_core::event::EventKind;
+use rota_sim::{Mechanism, Restart, SimOptions};
+
+fn rounds(length: f64) -> SimOptions {
+    SimOptions {
+        mechanism: Mechanism::Rounds { length: seconds(length) },
+        restart: Restart { cost: seconds(2.0), checkpoint: None },
+        ..SimOptions::default()
+    }
+}
+
+#[test]
+fn a_better_job_waits_for_the_end_of_the_round_and_no_longer() {
+    // Under `event` the short job would start at 3; the round ends at 10.
+    let bound = scene("gpu:1", [job(0.0, 100.0), job(3.0, 5.0)]);
+    let outcome = run_with(&bound, "srtf", &rounds(10.0));
+    assert_eq!(outcome.first_start, [Some(0.0), Some(10.0)]);
+    // It ends at 15, inside a round: the long job goes on at once, after the 2 s that a restart costs.
+    assert_eq!(outcome.finishes(), [107.0, 15.0]);
+    assert_eq!(run(&bound, "srtf").first_start, [Some(0.0), Some(3.0)]);
+}
+
+#[test]
+fn a_free_gpu_is_given_out_inside_a_round() {
+    // The second GPU falls free at 4 and somebody arrives at 6: neither waits for the round's end at 100.
+    let bound = scene("gpu:2", [job(0.0, 50.0), job(0.0, 4.0), job(1.0, 1.0), job(6.0, 1.0)]);
+    let outcome = run_with(&bound, "las", &rounds(100.0));
+    assert_eq!(outcome.first_start, [Some(0.0), Some(0.0), Some(4.0), Some(6.0)]);
+}
+
+#[test]
+fn who_stays_keeps_its_gpus_and_pays_no_restart() {
+    // Many rounds pass, and a job that never fits waits through them; the running jobs are never touched.
+    let bound = scene("gpu:4", [gang(2, 0.0, 95.0), job(0.0, 95.0), gang(4, 1.0, 10.0)]);
+    let outcome = run_with(&bound, "las:first=1000", &rounds(10.0));
+    assert!(!outcome.events.iter().any(|event| matches!(event.kind, EventKind::Preempted { .. })));
+    assert_eq!(outcome.finishes(), [95.0, 95.0, 105.0]);
+}
+
+#[test]
+fn the_plan_follows_what_changed_at_the_next_round() {
+    // Long jobs fill the cluster; a short one arrives every 40 s. None of them waits longer than the rest of its round.
+    let jobs = std::iter::repeat_n(job(0.0, 500.0), 2).chain((1..8).map(|number| job(40.0 * f64::from(number) + 3.0, 5.0)));
+    let outcome = run_with(&scene("gpu:2", jobs), "srtf", &rounds(10.0));
+    for (number, start) in outcome.first_start.iter().enumerate().skip(2) {
+        let arrival = 40.0 * (number as f64 - 1.0) + 3.0;
+        let waited = start.unwrap() - arrival;
+        assert!((0.0..=10.0).contains(&waited), "job {number} waited {waited}");
+    }
+}
