@@ -128,7 +128,7 @@ pub struct SimArgs {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  rota sweep --policies fcfs,sjf,las --clusters gpu:32 --rates 4,8,12,16 --jobs 2000 --seeds 0,1,2 --out sweep
+  rota sweep --policies fcfs,sjf,las --clusters gpu:64 --multi-gpu --rates 8,12,16,20,24 --jobs 2000 --seeds 0,1,2 --out sweep
   rota sweep scenarios/sweep-small.toml --out sweep
   rota sweep --out sweep --resume                                    go on where it stopped
 
