@@ -36,7 +36,7 @@ const PLAIN: PolicyInfo = PolicyInfo {
 /// Every policy there is.
 #[rustfmt::skip]
 pub const POLICIES: &[PolicyInfo] = &[
-    PolicyInfo { name: "fcfs", aliases: &["fifo-queue"], summary: "first come, first served", params: fcfs::PARAMS, build: fcfs::build, ..PLAIN },
+    PolicyInfo { name: "fcfs", summary: "first come, first served", params: fcfs::PARAMS, build: fcfs::build, ..PLAIN },
     PolicyInfo { name: "sjf", summary: "shortest job first, by estimate", params: sjf::PARAMS, build: sjf::build, ..PLAIN },
     PolicyInfo { name: "srtf", summary: "shortest remaining time first", params: srtf::PARAMS, preemptive: true, build: srtf::build, ..PLAIN },
     PolicyInfo { name: "rr", aliases: &["round-robin"], summary: "round robin: everybody a quantum in turn", params: rr::PARAMS, preemptive: true, build: rr::build, ..PLAIN },
