@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod event;
 pub mod id;
 pub mod job;
+pub mod mersenne;
 pub mod names;
 pub mod plan;
 pub mod random;

@@ -2,9 +2,12 @@
 
 use thiserror::Error;
 
-/// Why a problem was refused.
+/// Why a problem was refused or could not be solved.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SolveError {
+    /// There is nothing to decide.
+    #[error("the problem has no {0}")]
+    Empty(&'static str),
     /// Two inputs that describe the same things differ in length.
     #[error("{what} has {found} entries where {expected} were expected")]
     Shape {
@@ -27,6 +30,15 @@ pub enum SolveError {
         /// What would be right.
         wanted: &'static str,
     },
+    /// A row asks for progress and no column can give it any.
+    #[error("row {0} has no column with a positive rate")]
+    HopelessRow(usize),
+    /// The floors alone ask for more than the pools hold.
+    #[error("the floors cannot all be met")]
+    Infeasible,
+    /// The backend gave up; the text is its own word for why.
+    #[error("the linear-program backend stopped: {0}")]
+    Backend(String),
 }
 
 /// Refuses a list of the wrong length.

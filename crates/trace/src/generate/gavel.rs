@@ -5,9 +5,9 @@
 //! system's `pow` and `log`: those of glibc are the ones Gavel's published results were made with.
 
 use super::gavel_table::{ReferenceSpeeds, TEMPLATES};
-use super::mersenne::Mersenne;
 use super::{check_jobs, check_range};
 use crate::error::{Fault, TraceError};
+use rota_core::mersenne::Mersenne;
 use rota_core::{Job, Span, ThroughputTable, Time, Workload};
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};

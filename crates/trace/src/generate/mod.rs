@@ -6,13 +6,11 @@
 mod classroom;
 mod gavel;
 mod gavel_table;
-mod mersenne;
 mod poisson;
 
 pub use classroom::{Classroom, Range, TaskType, classroom};
 pub use gavel::{GavelContinuous, GavelJob, GavelStatic, GavelTrace, gavel_continuous, gavel_static, gavel_trace};
 pub use gavel_table::REFERENCE_GPU_TYPE;
-pub use mersenne::Mersenne;
 pub use poisson::{DurationModel, GangWeights, Poisson, poisson};
 
 use crate::error::{Fault, Problem, TraceError};

@@ -1,7 +1,7 @@
 //! Python's random numbers: the Mersenne Twister (MT19937) as `random.Random(seed)` seeds and reads it.
 //!
 //! Gavel's workloads are drawn with it, so the same seed gives the same jobs only if every draw here takes the same
-//! words from the generator as Python does. Rota's own models use [`rota_core::random`].
+//! words from the generator as Python does. Rota's own streams are in [`crate::random`].
 
 /// Words of state.
 const WORDS: usize = 624;

@@ -1,0 +1,160 @@
+//! One row against prices: the cheapest way to reach a requirement.
+//!
+//! Column `j` is a point (rate, cost). Dividing time between columns, or idling at the origin, reaches every point of their convex
+//! hull, so the cheapest way to a rate of at least `need` is a point of the lower envelope: the point of least cost if that is already
+//! fast enough, otherwise the envelope at `need`, which mixes at most two columns. Always: fractions are in 0..=1 and sum to at most 1.
+
+#![expect(
+    clippy::inline_always,
+    reason = "the pass over rows is the whole cost, and is only quick as one loop of constant width"
+)]
+
+/// Index standing for the origin, that is, for idling.
+pub const IDLE: usize = usize::MAX;
+
+/// The cheapest division of one row's time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Choice {
+    /// The slower point of the segment; [`IDLE`] for the origin.
+    pub left: usize,
+    /// The faster point; [`IDLE`] if the row stays on `left` alone.
+    pub right: usize,
+    /// Time on `right`; the rest is spent on `left`.
+    pub weight: f64,
+    /// How `weight` grows with the requirement (zero where the requirement does not bind).
+    pub weight_slope: f64,
+}
+
+impl Choice {
+    /// The fractions as (column, time) pairs; an idle part is left out.
+    pub fn parts(&self) -> [(usize, f64); 2] {
+        [(self.left, 1.0 - self.weight), (self.right, self.weight)]
+    }
+
+    /// True if both take the same segment and so can differ only in how they divide it.
+    pub fn same_columns(&self, other: &Self) -> bool {
+        self.left == other.left && self.right == other.right
+    }
+}
+
+/// A column's point, or the origin.
+#[inline(always)]
+fn point(rates: &[f64], costs: &[f64], index: usize) -> (f64, f64) {
+    if index == IDLE { (0.0, 0.0) } else { (rates[index], costs[index]) }
+}
+
+/// The best choice for a row. `costs` of unusable columns are infinite; `need` above the best rate counts as the best rate.
+#[inline(always)]
+pub fn choose(rates: &[f64], costs: &[f64], need: f64) -> Choice {
+    let mut best_rate = 0.0;
+    let mut left = IDLE;
+    let mut least = 0.0;
+    for index in 0..rates.len() {
+        if rates[index] > best_rate {
+            best_rate = rates[index];
+        }
+        // Strictly less: where idling is as cheap, it leaves more for others.
+        if costs[index] < least {
+            least = costs[index];
+            left = index;
+        }
+    }
+    let saturated = need >= best_rate;
+    let need = if saturated { best_rate } else { need };
+    let stay = Choice { left, right: IDLE, weight: 0.0, weight_slope: 0.0 };
+    if best_rate <= 0.0 || (left != IDLE && rates[left] >= need) {
+        return stay;
+    }
+    let Some((left, right)) = segment(rates, costs, need, left) else { return stay };
+    let (left_rate, _) = point(rates, costs, left);
+    let width = (rates[right] - left_rate).recip();
+    let weight = ((need - left_rate) * width).clamp(0.0, 1.0);
+    Choice { left, right, weight, weight_slope: width }
+}
+
+/// The edge of the lower envelope above `need`, found from `left`, a vertex of the envelope that is slower than `need`.
+#[inline(always)]
+fn segment(rates: &[f64], costs: &[f64], need: f64, mut left: usize) -> Option<(usize, usize)> {
+    let (mut left_rate, mut left_cost) = point(rates, costs, left);
+    // First guess: the smallest slope from `left` among the columns that are fast enough.
+    let mut right = IDLE;
+    let (mut rise, mut run) = (1.0, 0.0);
+    for index in 0..rates.len() {
+        if rates[index] >= need && rates[index] > left_rate && costs[index] < f64::INFINITY {
+            let (next_rise, next_run) = (costs[index] - left_cost, rates[index] - left_rate);
+            if right == IDLE || next_rise * run < rise * next_run {
+                (right, rise, run) = (index, next_rise, next_run);
+            }
+        }
+    }
+    if right == IDLE {
+        return None;
+    }
+    // Each step finds a new vertex strictly below the line, so there are at most as many as columns; the bound is for rounding.
+    for _ in 0..rates.len() {
+        let slope = (costs[right] - left_cost) / (rates[right] - left_rate);
+        let mut below = 0.0;
+        let mut next = IDLE;
+        for index in 0..rates.len() {
+            let depth = (costs[index] - left_cost) - slope * (rates[index] - left_rate);
+            if depth < below && index != right && index != left {
+                below = depth;
+                next = index;
+            }
+        }
+        if next == IDLE || below > -1e-15 * (left_cost.abs() + costs[right].abs()) {
+            break;
+        }
+        if rates[next] >= need && rates[next] > left_rate {
+            right = next;
+        } else if rates[next] < rates[right] {
+            left = next;
+            (left_rate, left_cost) = (rates[next], costs[next]);
+        } else {
+            break;
+        }
+    }
+    Some((left, right))
+}
+
+/// What is known of the costs beyond the numbers themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CostSign {
+    /// Costs are prices alone, and no price is ever negative.
+    NonNegative,
+    /// Gains have been taken off: moving prices may make a column worth using for its own sake.
+    Any,
+}
+
+/// Whether the choice stays the best one (with the same columns) for every cost within `slack[j]` of `costs[j]`.
+#[inline(always)]
+pub fn settled(rates: &[f64], costs: &[f64], slack: &[f64], sign: CostSign, choice: &Choice) -> bool {
+    let (left_rate, left_cost) = point(rates, costs, choice.left);
+    let left_slack = if choice.left == IDLE { 0.0 } else { slack[choice.left] };
+    if choice.right == IDLE {
+        // Alone on the cheapest column: everything else, idling too, must stay dearer.
+        let mut safe = choice.left == IDLE || -left_cost > left_slack;
+        for index in 0..rates.len() {
+            safe &= index == choice.left || costs[index] - left_cost > slack[index] + left_slack;
+        }
+        return safe;
+    }
+    let right_cost = costs[choice.right];
+    let right_slack = slack[choice.right];
+    let slope = (right_cost - left_cost) * choice.weight_slope;
+    // How far the line through both points may move at another rate: linear extrapolation of the two slacks.
+    let sway = |rate: f64| {
+        let along = (rate - left_rate) * choice.weight_slope;
+        along.abs() * right_slack + (1.0 - along).abs() * left_slack
+    };
+    // Moving right must stay costly, or the requirement would cease to bind.
+    let mut safe = sign == CostSign::NonNegative || right_cost - left_cost > left_slack + right_slack;
+    if choice.left != IDLE {
+        safe &= slope * left_rate - left_cost > sway(0.0);
+    }
+    for index in 0..rates.len() {
+        let depth = (costs[index] - left_cost) - slope * (rates[index] - left_rate);
+        safe &= index == choice.left || index == choice.right || depth > slack[index] + sway(rates[index]);
+    }
+    safe
+}

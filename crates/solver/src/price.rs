@@ -1,0 +1,358 @@
+//! The price kernel: the highest common level at which every row's requirement fits the pools, with a proof.
+//!
+//! For one level, put a price on each pool, prices summing to 1: every row then pays at least its cheapest way to its requirement, and
+//! if that adds up to more than 1 at any prices, the level is out of reach. The level starts above the optimum and falls to where the
+//! prices found so far forbid no more; each stop is a proven upper bound. The first level whose requirements a mixture of allocations
+//! meets is therefore optimal, and the mixture is the allocation. The result carries what it really achieves, the proven bound and the
+//! relative gap between them; above the tolerance a second, plainer method is tried, then the linear-program backend.
+
+use crate::backend;
+use crate::climb::{Goal, Peak, SAMPLE, climb, peak, sample};
+use crate::error::{SolveError, check_length};
+use crate::master::{PriceBox, Scale};
+use crate::mix::recover;
+use crate::problem::Problem;
+use crate::requirement::{Ceiling, Requirement};
+use crate::sweep::{Oracle, Rows, Tally};
+
+/// How a problem is solved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Relative gap above which the next method is tried.
+    pub tolerance: f64,
+    /// Seconds the linear-program backend may take, should it be needed.
+    pub backend_seconds: f64,
+    /// The method to begin with; those after it remain as fallbacks.
+    pub first: Method,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { tolerance: 1e-9, backend_seconds: 60.0, first: Method::Prices }
+    }
+}
+
+/// What found a solution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Cutting planes on prices with settled rows.
+    Prices,
+    /// Cutting planes over all rows, without shortcuts.
+    PlainCuts,
+    /// The linear-program backend.
+    Backend,
+}
+
+/// What an earlier solve leaves for the next one of nearly the same problem.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Warm {
+    /// Price per pool, summing to 1.
+    pub prices: Vec<f64>,
+    /// The level reached.
+    pub level: f64,
+}
+
+/// What keeps the level from rising.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// The pools: at the prices returned, any more costs more than there is.
+    Pools,
+    /// Rows at their own best rates.
+    Rows,
+}
+
+/// A certified allocation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LevelSolution {
+    /// Fractions of time, rows × pools.
+    pub shares: Vec<f64>,
+    /// The level that `shares` really give, recomputed from them.
+    pub level: f64,
+    /// No allocation reaches a higher level than this.
+    pub upper_bound: f64,
+    /// `(upper_bound − level) / upper_bound`.
+    pub gap: f64,
+    /// What found it.
+    pub method: Method,
+    /// Prices that prove the bound (if pools are what bounds), and a warm start for the next solve.
+    pub prices: Vec<f64>,
+    /// What bounds the level.
+    pub bound_by: Bound,
+    /// Passes of the cutting planes.
+    pub steps: usize,
+}
+
+impl LevelSolution {
+    /// The warm start for a similar problem.
+    pub fn warm(&self) -> Warm {
+        Warm { prices: self.prices.clone(), level: self.level }
+    }
+}
+
+/// Finds the prices that forbid a level most clearly, from prices and the radius in which to trust them.
+pub(crate) type Inner<'a> = dyn FnMut(&Oracle<'_>, &[f64], f64) -> Result<Peak, SolveError> + 'a;
+
+/// Where a search may begin.
+pub(crate) struct Guess {
+    prices: Vec<f64>,
+    level: f64,
+    /// Relative radius within which the prices are trusted.
+    radius: f64,
+}
+
+/// How far the level search got: a proven bound and the allocation that comes nearest to it.
+pub(crate) struct Search {
+    pub upper: f64,
+    /// Prices at which the requirements of any higher level cost more than there is; none if rows' own limits are the bound.
+    pub proof: Option<Vec<f64>>,
+    pub peak: Peak,
+    pub steps: usize,
+}
+
+/// Maximises the smallest `rate/weight`.
+pub fn max_min(problem: &Problem, weights: &[f64], options: &Options, warm: Option<&Warm>) -> Result<LevelSolution, SolveError> {
+    maximise_level(problem, &Requirement::max_min(weights)?, options, warm)
+}
+
+/// Maximises the common level of a requirement. Identical rows are merged first and get identical shares.
+pub fn maximise_level(
+    problem: &Problem,
+    requirement: &Requirement,
+    options: &Options,
+    warm: Option<&Warm>,
+) -> Result<LevelSolution, SolveError> {
+    // Checked before merging, so that errors name the caller's rows.
+    let cap = requirement.cap(problem)?;
+    if let Some(warm) = warm {
+        check_length("warm prices", warm.prices.len(), problem.columns())?;
+    }
+    let lists = [&requirement.base, &requirement.slope, &requirement.bend];
+    let extras: Vec<&[f64]> = lists.iter().filter(|list| !list.is_empty()).map(|list| list.as_slice()).collect();
+    let Some(merged) = problem.merge_if_smaller(&extras)? else {
+        return solve_merged(problem, requirement, cap, options, warm);
+    };
+    let mut lists = merged.extras.iter().cloned();
+    let mut next = |list: &Vec<f64>| if list.is_empty() { Vec::new() } else { lists.next().unwrap_or_default() };
+    let smaller = Requirement {
+        base: next(&requirement.base),
+        slope: next(&requirement.slope),
+        bend: next(&requirement.bend),
+        ceiling: requirement.ceiling,
+    };
+    let mut solution = solve_merged(&merged.problem, &smaller, cap, options, warm)?;
+    solution.shares = merged.expand(&solution.shares);
+    Ok(solution)
+}
+
+fn solve_merged(
+    problem: &Problem,
+    requirement: &Requirement,
+    cap: f64,
+    options: &Options,
+    warm: Option<&Warm>,
+) -> Result<LevelSolution, SolveError> {
+    let oracle = Oracle { problem, requirement, gain: None, level: cap };
+    let mut best: Option<LevelSolution> = None;
+    let mut steps = 0;
+    for method in [Method::Prices, Method::PlainCuts, Method::Backend] {
+        if (method as u8) < options.first as u8 {
+            continue;
+        }
+        let outcome = run(&oracle, cap, method, options, warm);
+        let search = match outcome {
+            // An allocation in hand is worth more than a fallback's complaint.
+            Err(error) if best.is_none() => return Err(error),
+            Err(_) => break,
+            Ok(search) => search,
+        };
+        steps += search.steps;
+        let solution = certify(&oracle, &search, method, steps);
+        if best.as_ref().is_none_or(|best| solution.gap < best.gap) {
+            best = Some(solution);
+        }
+        if best.as_ref().is_some_and(|best| best.gap <= options.tolerance) {
+            break;
+        }
+    }
+    best.ok_or(SolveError::Empty("method that applies"))
+}
+
+fn run(oracle: &Oracle<'_>, cap: f64, method: Method, options: &Options, warm: Option<&Warm>) -> Result<Search, SolveError> {
+    let columns = oracle.columns();
+    let whole = PriceBox::whole(columns, 1.0, Scale::Simplex);
+    let nothing = Tally::new(columns);
+    let exact = Goal { tolerance: 1e-15, threshold: Some(1.0), stride: 0.5, steps: 600 };
+    match method {
+        Method::Prices => {
+            let start = warm.and_then(usable).or_else(|| estimate(oracle, cap));
+            search(oracle, cap, start, 1e-15, &mut |oracle, prices, radius| {
+                Ok(peak(oracle, &nothing, &whole, prices, radius, exact))
+            })
+        }
+        Method::PlainCuts => {
+            let plain = Goal { stride: 1.0, steps: 3000, ..exact };
+            search(oracle, cap, None, 1e-15, &mut |oracle, prices, _| {
+                Ok(climb(oracle, Rows::All, 1.0, &nothing, &whole, prices, plain))
+            })
+        }
+        Method::Backend => {
+            search(oracle, cap, None, 1e-15, &mut |oracle, _, _| backend::least_load(oracle, options.backend_seconds))
+        }
+    }
+}
+
+/// A warm start brought back to the simplex, if it has any content.
+fn usable(warm: &Warm) -> Option<Guess> {
+    let sum: f64 = warm.prices.iter().sum();
+    let fine = sum.is_finite() && sum > 0.0 && warm.prices.iter().all(|&price| price >= 0.0) && warm.level.is_finite();
+    let prices = warm.prices.iter().map(|price| price / sum).collect();
+    fine.then_some(Guess { prices, level: warm.level, radius: 0.1 })
+}
+
+/// Prices and level of a sample of the rows, for problems large enough to be worth it.
+fn estimate(oracle: &Oracle<'_>, cap: f64) -> Option<Guess> {
+    if oracle.problem.rows() <= 2 * SAMPLE {
+        return None;
+    }
+    let rows: Vec<u32> = (0..oracle.problem.rows() as u32).collect();
+    let picked = sample(&rows);
+    let problem = oracle.problem.sampled(&picked, rows.len() as f64 / picked.len() as f64);
+    let requirement = oracle.requirement.sampled(&picked);
+    // A sample need not contain a row that asks for anything, and its floors may not fit: then there is no estimate.
+    let own = requirement.cap(&problem).ok()?;
+    let small = Oracle { problem: &problem, requirement: &requirement, gain: None, level: own.min(cap) };
+    let whole = PriceBox::whole(oracle.columns(), 1.0, Scale::Simplex);
+    let nothing = Tally::new(oracle.columns());
+    let rough = Goal { tolerance: 1e-4, threshold: Some(1.0), stride: 0.5, steps: 300 };
+    let found = search(&small, own.min(cap), None, 1e-3, &mut |oracle, prices, radius| {
+        Ok(peak(oracle, &nothing, &whole, prices, radius, rough))
+    });
+    // The search stops as soon as the level is decided; as a guess for all rows the very best prices serve better.
+    let search = found.ok()?;
+    let polish = Goal { tolerance: 1e-5, threshold: None, ..rough };
+    let here = small.at_level(search.upper);
+    let polished = climb(&here, Rows::All, 1.0, &nothing, &whole, &search.peak.prices, polish);
+    Some(Guess { prices: polished.prices, level: search.upper, radius: 8.0 / (SAMPLE as f64).sqrt() })
+}
+
+/// Lowers the level until a mixture meets it.
+pub(crate) fn search(
+    oracle: &Oracle<'_>,
+    cap: f64,
+    start: Option<Guess>,
+    precision: f64,
+    inner: &mut Inner<'_>,
+) -> Result<Search, SolveError> {
+    let columns = oracle.columns();
+    let (mut level, mut prices, mut radius) = (cap, vec![1.0 / columns as f64; columns], f64::INFINITY);
+    if let Some(guess) = start {
+        level = first_bound(oracle, cap, guess.level.clamp(0.0, cap), &guess.prices);
+        (prices, radius) = (guess.prices, guess.radius);
+    }
+    let mut steps = 0;
+    let mut proof = (level < cap).then(|| prices.clone());
+    for round in 0.. {
+        let here = oracle.at_level(level);
+        let peak = inner(&here, &prices, radius)?;
+        steps += peak.steps;
+        let forbidden = peak.value > 1.0 && peak.load() > 1.0 + 5e-14;
+        if !forbidden || round >= 60 {
+            return Ok(Search { upper: level, proof, peak, steps });
+        }
+        if level <= 0.0 {
+            return if peak.value > 1.0 + 1e-10 {
+                Err(SolveError::Infeasible)
+            } else {
+                Ok(Search { upper: 0.0, proof, peak, steps })
+            };
+        }
+        let next = lower_level(oracle, level, &peak);
+        if next >= level * (1.0 - precision) {
+            if !peak.at_edge || radius == f64::INFINITY {
+                return Ok(Search { upper: level, proof, peak, steps });
+            }
+            // No progress because the prices were held back, not because there is none to make.
+            (prices, radius) = (peak.prices, f64::INFINITY);
+            continue;
+        }
+        // Prices move about as far as the level does; a little more room than that saves widening later.
+        // A box that held the prices back was too small, whatever the level did.
+        let widened = if peak.at_edge { radius * 8.0 } else { 0.0 };
+        radius = (8.0 * (level - next) / level).clamp(1e-7, 1.0).max(widened);
+        if next <= level * 0.5 {
+            radius = f64::INFINITY;
+        }
+        prices = peak.prices;
+        proof = Some(prices.clone());
+        level = next;
+    }
+    Err(SolveError::Empty("rounds"))
+}
+
+/// A proven bound from guessed prices: where the tangent at the guessed level reaches 1.
+fn first_bound(oracle: &Oracle<'_>, cap: f64, guessed: f64, prices: &[f64]) -> f64 {
+    if oracle.requirement.ceiling == Ceiling::OwnBest {
+        return cap;
+    }
+    let tally = oracle.at_level(guessed).tally(Rows::All, prices);
+    let growth = tally.value_growth(prices);
+    if growth <= 0.0 {
+        return cap;
+    }
+    let bound = guessed + (1.0 - tally.value(prices)) / growth;
+    if bound > 0.0 && bound < cap { bound } else { cap }
+}
+
+/// The next level at or above the optimum, given prices that forbid this one.
+fn lower_level(oracle: &Oracle<'_>, level: f64, peak: &Peak) -> f64 {
+    if oracle.requirement.ceiling == Ceiling::Common {
+        // The cost of a requirement is convex in the level: its tangent stays below it, so its root is above the true one.
+        let growth = peak.tally.value_growth(&peak.prices);
+        return if growth > 0.0 { (level - (peak.value - 1.0) / growth).max(0.0) } else { 0.0 };
+    }
+    // Rows that stop at their own best bend the cost the other way; it still rises, so a bracket is safe.
+    let cost = |level: f64| oracle.at_level(level).tally(Rows::All, &peak.prices).value(&peak.prices) - 1.0;
+    let (mut low, mut high) = (0.0, level);
+    let (mut low_cost, mut high_cost) = (cost(0.0), peak.value - 1.0);
+    if low_cost > 0.0 {
+        return 0.0;
+    }
+    for round in 0..120 {
+        if high - low <= 1e-15 * high || high_cost <= 2e-15 {
+            break;
+        }
+        // Every other step halves the bracket: where the cost leaps at one end, the line alone would creep.
+        let line = high - high_cost * (high - low) / (high_cost - low_cost);
+        let aim = if round % 2 == 0 { line } else { 0.5 * (low + high) };
+        let middle = aim.clamp(low + 1e-3 * (high - low), high - 1e-3 * (high - low));
+        let middle_cost = cost(middle);
+        if middle_cost > 0.0 {
+            (high, high_cost) = (middle, middle_cost);
+        } else {
+            (low, low_cost) = (middle, middle_cost);
+        }
+    }
+    high
+}
+
+/// Turns the end of a search into an allocation and checks it from scratch.
+fn certify(oracle: &Oracle<'_>, search: &Search, method: Method, steps: usize) -> LevelSolution {
+    let here = oracle.at_level(search.upper);
+    let shares = recover(&here, &search.peak);
+    let realised = oracle.requirement.realised(oracle.problem, &shares);
+    let level = if oracle.requirement.ceiling == Ceiling::OwnBest { realised.min(search.upper) } else { realised }.max(0.0);
+    // The sums behind the bound are exact to some units in the last place.
+    let upper_bound = (search.upper * (1.0 + 1e-14)).max(level);
+    let gap = if upper_bound > 0.0 { (upper_bound - level) / upper_bound } else { 0.0 };
+    let prices = search.proof.as_ref().unwrap_or(&search.peak.prices).clone();
+    LevelSolution {
+        shares,
+        level,
+        upper_bound,
+        gap,
+        method,
+        prices,
+        bound_by: if search.proof.is_some() { Bound::Pools } else { Bound::Rows },
+        steps,
+    }
+}

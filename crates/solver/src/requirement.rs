@@ -1,0 +1,139 @@
+//! What each row asks for at a common level: one formula for every max-min-like objective.
+//!
+//! Row `i` asks for the rate `base + slope·level / (1 − bend·level)`, which never falls as the level rises and is convex in it.
+//! With the base and bend at zero this is weighted max-min, and the makespan (level = 1/time); with a base it is water filling over
+//! levels already reached; with a bend it is finish-time fairness (level = 1/ρ, slope = remaining/E, bend = elapsed/E).
+
+#![expect(
+    clippy::inline_always,
+    reason = "the pass over rows is the whole cost, and is only quick as one loop of constant width"
+)]
+
+use crate::error::{SolveError, check_length, check_non_negative};
+use crate::problem::Problem;
+
+/// What ends the rise of the level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ceiling {
+    /// The first row that is at its best rate: the level is common to all.
+    Common,
+    /// Nothing but the pools: a row at its best rate stays there while the others rise on.
+    OwnBest,
+}
+
+/// The requirement of every row as a function of the level. Empty lists stand for zeros.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Requirement {
+    pub(crate) base: Vec<f64>,
+    pub(crate) slope: Vec<f64>,
+    pub(crate) bend: Vec<f64>,
+    pub(crate) ceiling: Ceiling,
+}
+
+impl Requirement {
+    /// Row `i` gets at least `weights[i]` times the level.
+    pub fn max_min(weights: &[f64]) -> Result<Self, SolveError> {
+        Self::general(&[], weights, &[], Ceiling::Common)
+    }
+
+    /// Row `i` finishes `work[i]` within 1/level.
+    pub fn makespan(work: &[f64]) -> Result<Self, SolveError> {
+        Self::max_min(work)
+    }
+
+    /// `(elapsed + remaining/rate) / expected ≤ 1/level` for every row.
+    pub fn finish_time(remaining: &[f64], elapsed: &[f64], expected: &[f64]) -> Result<Self, SolveError> {
+        check_length("elapsed", elapsed.len(), remaining.len())?;
+        check_length("expected", expected.len(), remaining.len())?;
+        crate::error::check_positive("expected", expected)?;
+        let over = |list: &[f64]| list.iter().zip(expected).map(|(number, expected)| number / expected).collect::<Vec<f64>>();
+        Self::general(&[], &over(remaining), &over(elapsed), Ceiling::Common)
+    }
+
+    /// The formula itself; `base` and `bend` may be empty.
+    pub fn general(base: &[f64], slope: &[f64], bend: &[f64], ceiling: Ceiling) -> Result<Self, SolveError> {
+        check_non_negative("requirement base", base)?;
+        check_non_negative("requirement slope", slope)?;
+        check_non_negative("requirement bend", bend)?;
+        for list in [base, bend] {
+            if !list.is_empty() {
+                check_length("requirement", list.len(), slope.len())?;
+            }
+        }
+        // All-zero lists are dropped: passes over many rows then read less memory.
+        let keep = |list: &[f64]| if list.iter().any(|&number| number > 0.0) { list.to_vec() } else { Vec::new() };
+        Ok(Self { base: keep(base), slope: slope.to_vec(), bend: keep(bend), ceiling })
+    }
+
+    /// The rate row `row` asks for, and its derivative in the level.
+    #[inline(always)]
+    pub(crate) fn at(&self, row: usize, level: f64) -> (f64, f64) {
+        let base = if self.base.is_empty() { 0.0 } else { self.base[row] };
+        let slope = self.slope[row];
+        if self.bend.is_empty() {
+            return (base + slope * level, slope);
+        }
+        let room = 1.0 - self.bend[row] * level;
+        if room <= 0.0 || slope == 0.0 {
+            return if slope == 0.0 { (base, 0.0) } else { (f64::INFINITY, 0.0) };
+        }
+        (base + slope * level / room, slope / (room * room))
+    }
+
+    /// The highest level at which a rate satisfies a row; infinite for a row that asks for nothing more.
+    pub(crate) fn level_of(&self, row: usize, rate: f64) -> f64 {
+        let above = rate - if self.base.is_empty() { 0.0 } else { self.base[row] };
+        let bend = if self.bend.is_empty() { 0.0 } else { self.bend[row] };
+        if self.slope[row] <= 0.0 { f64::INFINITY } else { above / (self.slope[row] + bend * above) }
+    }
+
+    /// The level that shares realise: the lowest over the rows that ask for any. Rows within 1e-9 of their
+    /// own best do not count where they may stay there: scaling an allocation to fit its pools takes some units in the last place off.
+    pub(crate) fn realised(&self, problem: &Problem, shares: &[f64]) -> f64 {
+        let (mut level, mut kept) = (f64::INFINITY, 1.0_f64);
+        for row in 0..problem.rows() {
+            let rate = problem.row_rate(row, shares);
+            // A row that only keeps its base has no level of its own; what it misses of the base is taken off the level instead.
+            if self.slope[row] <= 0.0 && !self.base.is_empty() && rate < self.base[row] {
+                kept = kept.min(rate / self.base[row]);
+            }
+            if self.ceiling == Ceiling::Common || rate < problem.best_rate(row) * (1.0 - 1e-9) {
+                level = level.min(self.level_of(row, rate));
+            }
+        }
+        level * kept
+    }
+
+    /// The level no allocation can exceed, seen from each row alone.
+    pub(crate) fn cap(&self, problem: &Problem) -> Result<f64, SolveError> {
+        check_length("requirement slope", self.slope.len(), problem.rows())?;
+        let (mut lowest, mut highest) = (f64::INFINITY, 0.0_f64);
+        for row in 0..problem.rows() {
+            let best = problem.best_rate(row);
+            let base = if self.base.is_empty() { 0.0 } else { self.base[row] };
+            if base > best {
+                return Err(SolveError::Infeasible);
+            }
+            if self.slope[row] > 0.0 {
+                if best <= 0.0 {
+                    return Err(SolveError::HopelessRow(row));
+                }
+                let own = self.level_of(row, best);
+                lowest = lowest.min(own);
+                highest = highest.max(own);
+            }
+        }
+        if lowest == f64::INFINITY {
+            return Err(SolveError::Empty("row with a positive requirement slope"));
+        }
+        Ok(if self.ceiling == Ceiling::Common { lowest } else { highest })
+    }
+}
+
+impl Requirement {
+    /// The requirement of some rows alone.
+    pub(crate) fn sampled(&self, rows: &[u32]) -> Self {
+        let pick = |list: &[f64]| if list.is_empty() { Vec::new() } else { rows.iter().map(|&row| list[row as usize]).collect() };
+        Self { base: pick(&self.base), slope: pick(&self.slope), bend: pick(&self.bend), ceiling: self.ceiling }
+    }
+}
