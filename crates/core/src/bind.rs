@@ -64,6 +64,35 @@ impl ShapeId {
     }
 }
 
+/// A row in the table of job classes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub u32);
+
+impl ClassId {
+    /// The row of this class.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What throughput tables tell apart: a job type with a gang size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobClass {
+    /// The job type.
+    pub kind: crate::Name,
+    /// Gang size.
+    pub gpus: u32,
+    /// Row of its speeds.
+    pub speeds: u32,
+    /// Steps per second at speed 1; 1 for jobs given as time, whose steps are seconds.
+    pub steps_per_second: f64,
+    /// How much of its speed is left on each GPU type when its gang is spread over nodes, where the table says so.
+    pub spread_part: Option<Box<[f64]>>,
+}
+
+/// By two classes in order of their ids, what each keeps of its speed on each GPU type beside the other.
+pub type PairParts = HashMap<(ClassId, ClassId), Box<[(f64, f64)]>>;
+
 /// Everything about a job that decides where it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
@@ -175,12 +204,20 @@ pub struct Bound {
     pub jobs: Vec<Job>,
     /// What they run on.
     pub cluster: Cluster,
+    /// What its GPUs cost at which time; the list prices of their types unless others are given.
+    pub prices: crate::PriceTable,
     /// The distinct shapes.
     pub shapes: Vec<Shape>,
     /// The shape of each job.
     pub shape_of: Vec<ShapeId>,
     /// Distinct rows of speeds, one value per GPU type.
     pub speeds: Vec<Box<[f64]>>,
+    /// The distinct job classes.
+    pub classes: Vec<JobClass>,
+    /// The class of each job.
+    pub class_of: Vec<ClassId>,
+    /// What classes keep of their speeds when two jobs share whole GPUs. Only pairs that can run so somewhere are here.
+    pub pair_parts: PairParts,
     /// For each job, the jobs that wait for it.
     pub dependants: HashMap<JobId, Vec<JobId>>,
     /// Jobs left out, and why.
@@ -196,10 +233,14 @@ impl Bound {
             source: workload.source,
             names: workload.names,
             jobs: Vec::with_capacity(workload.jobs.len()),
+            prices: crate::PriceTable::of_cluster(&cluster),
             cluster,
             shapes: Vec::new(),
             shape_of: Vec::with_capacity(workload.jobs.len()),
             speeds: Vec::new(),
+            classes: Vec::new(),
+            class_of: Vec::with_capacity(workload.jobs.len()),
+            pair_parts: HashMap::new(),
             dependants: HashMap::new(),
             skipped: Vec::new(),
             throughput_source: None,
@@ -222,6 +263,7 @@ impl Bound {
                         bound.throughput_source = Some(table.source.clone());
                     }
                     bound.shape_of.push(shape);
+                    bound.class_of.push(binder.class_of(&job, shape, &bound.names, &bound.cluster));
                     bound.jobs.push(job);
                 }
                 Err(problem) => {
@@ -246,9 +288,17 @@ impl Bound {
                 bound.dependants.entry(dependency.job).or_default().push(job.id);
             }
         }
+        bound.pair_parts = pair_parts(&binder.classes, &bound.names, &bound.cluster, table);
         bound.shapes = binder.shapes;
         bound.speeds = binder.speeds;
+        bound.classes = binder.classes;
         Ok(bound)
+    }
+
+    /// The same with other prices.
+    #[must_use]
+    pub fn with_prices(self, prices: crate::PriceTable) -> Self {
+        Self { prices, ..self }
     }
 
     /// A job of the workload.
@@ -266,11 +316,48 @@ impl Bound {
         &self.speeds[self.shape(job).speeds as usize]
     }
 
+    /// The class of a job.
+    pub fn class(&self, job: JobId) -> &JobClass {
+        &self.classes[self.class_of[job.index()].index()]
+    }
+
+    /// How much of their speeds two jobs keep when they share whole GPUs of a type; `None` if they cannot.
+    pub fn pair_part(&self, first: JobId, second: JobId, gpu_type: GpuTypeId) -> Option<(f64, f64)> {
+        let (first, second) = (self.class_of[first.index()], self.class_of[second.index()]);
+        let parts = |a, b| self.pair_parts.get(&(a, b)).map(|parts| parts[gpu_type.index()]);
+        let part = if first <= second { parts(first, second) } else { parts(second, first).map(|(b, a)| (a, b)) };
+        part.filter(|&(a, b)| a > 0.0 && b > 0.0)
+    }
+
     /// The best speed a job can have anywhere it may run.
     pub fn best_speed(&self, job: JobId) -> f64 {
         let speeds = self.speeds(job);
         self.shape(job).types.iter().map(|gpu_type| speeds[gpu_type.index()]).fold(0.0, f64::max)
     }
+}
+
+/// What is left of the speeds of every two classes of one gang size that can share GPUs somewhere.
+fn pair_parts(classes: &[JobClass], names: &Names, cluster: &Cluster, table: &ThroughputTable) -> PairParts {
+    let mut parts = HashMap::new();
+    if !table.knows_pairs() {
+        return parts;
+    }
+    let key = |class: &JobClass| (names.text(class.kind), class.gpus);
+    for (position, first) in classes.iter().enumerate() {
+        for (offset, second) in classes[position..].iter().enumerate().filter(|(_, second)| second.gpus == first.gpus) {
+            let on = |kind: &crate::GpuType| {
+                let together = table.get_pair(key(first), key(second), &kind.name)?;
+                let alone =
+                    |class: &JobClass| table.get(names.text(class.kind), class.gpus, &kind.name).filter(|rate| *rate > 0.0);
+                Some((together.0 / alone(first)?, together.1 / alone(second)?)).filter(|part| part.0 > 0.0 && part.1 > 0.0)
+            };
+            let row = cluster.types.iter().map(|kind| on(kind).unwrap_or((0.0, 0.0))).collect::<Box<[_]>>();
+            if row.iter().any(|part| part.0 > 0.0) {
+                parts.insert((ClassId(position as u32), ClassId((position + offset) as u32)), row);
+            }
+        }
+    }
+    parts
 }
 
 /// A job on a circle of dependencies and the one it waits for there, if there is a circle.
@@ -306,6 +393,9 @@ struct Binder<'a> {
     shape_ids: HashMap<Shape, ShapeId>,
     speeds: Vec<Box<[f64]>>,
     speed_ids: HashMap<Vec<u64>, u32>,
+    classes: Vec<JobClass>,
+    /// By job type, gang size and whether lengths are in steps.
+    class_ids: HashMap<(crate::Name, u32, bool), ClassId>,
     /// Work per step and row of speeds of the job types seen.
     steps_seen: HashMap<(crate::Name, u32), (f64, u32)>,
 }
@@ -331,6 +421,8 @@ impl<'a> Binder<'a> {
             shape_ids: HashMap::new(),
             speeds: Vec::new(),
             speed_ids: HashMap::new(),
+            classes: Vec::new(),
+            class_ids: HashMap::new(),
             steps_seen: HashMap::new(),
         }
     }
@@ -363,6 +455,28 @@ impl<'a> Binder<'a> {
             self.shapes.push(shape);
         }
         Ok(id)
+    }
+
+    /// The class of a job that has its speeds.
+    fn class_of(&mut self, job: &Job, shape: ShapeId, names: &Names, cluster: &Cluster) -> ClassId {
+        let seconds_per_step = self.steps_seen.get(&(job.kind, job.gpus)).filter(|_| job.steps > 0.0).map(|seen| seen.0);
+        let next = ClassId(self.classes.len() as u32);
+        let id = *self.class_ids.entry((job.kind, job.gpus, seconds_per_step.is_some())).or_insert(next);
+        if id == next {
+            let job_type = names.text(job.kind);
+            let part = |kind: &crate::GpuType| {
+                let spread = self.table.get_spread(job_type, job.gpus, &kind.name)?;
+                let alone = self.table.get(job_type, job.gpus, &kind.name)?;
+                (spread > 0.0 && alone > 0.0).then_some(spread / alone)
+            };
+            let parts = cluster.types.iter().map(part).collect::<Vec<_>>();
+            let is_known = job.gpus > 1 && parts.iter().any(Option::is_some);
+            let spread_part = is_known.then(|| parts.into_iter().map(|part| part.unwrap_or(1.0)).collect());
+            let speeds = self.shapes[shape.index()].speeds;
+            let steps_per_second = seconds_per_step.map_or(1.0, |seconds| 1.0 / seconds);
+            self.classes.push(JobClass { kind: job.kind, gpus: job.gpus, speeds, steps_per_second, spread_part });
+        }
+        id
     }
 
     /// The row of speeds of a job; fills in the work of a job given in steps.

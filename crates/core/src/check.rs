@@ -2,7 +2,7 @@
 //!
 //! Written apart from all policies and placement, from the snapshot alone. On in every test and every debug build.
 
-use crate::{GpuId, JobId, Phase, Plan, Snapshot};
+use crate::{GpuId, GpuList, JobId, Phase, Plan, Snapshot};
 use std::collections::{HashMap, HashSet};
 
 /// What a plan does that it must not.
@@ -42,6 +42,9 @@ pub enum Violation {
     /// More than the whole of a GPU given out.
     #[error("GPU {0} is given out beyond its share: {1} thousandths")]
     ShareExceeded(GpuId, u32),
+    /// Two whole-GPU jobs that cannot share, or do not share all of their GPUs.
+    #[error("jobs {0} and {1} are given the same GPU, which they cannot share")]
+    CannotShare(JobId, JobId),
     /// More memory given out than the GPU has.
     #[error("GPU {0} is given out beyond its memory: {1} MiB")]
     MemoryExceeded(GpuId, u64),
@@ -59,13 +62,14 @@ pub fn check(snapshot: &Snapshot<'_>, plan: &Plan) -> Result<(), Violation> {
             return Err(Violation::Twice(job));
         }
     }
-    let mut usage: HashMap<GpuId, (u32, u64)> = HashMap::new();
-    let mut add = |job: JobId, gpus: &[GpuId]| {
+    let mut usage: HashMap<GpuId, Usage> = HashMap::new();
+    let mut add = |job: JobId, gpus: &GpuList| {
         let spec = snapshot.bound.job(job);
         for &gpu in gpus {
             let used = usage.entry(gpu).or_default();
-            used.0 += u32::from(spec.share.0);
-            used.1 += u64::from(spec.memory_mib);
+            used.share += u32::from(spec.share.0);
+            used.memory_mib += u64::from(spec.memory_mib);
+            used.jobs.push((job, gpus.clone()));
         }
     };
     for (index, state) in snapshot.states.iter().enumerate() {
@@ -82,13 +86,34 @@ pub fn check(snapshot: &Snapshot<'_>, plan: &Plan) -> Result<(), Violation> {
         }
         add(start.job, &start.gpus);
     }
-    for (gpu, (share, memory)) in usage {
-        if share > 1000 {
-            return Err(Violation::ShareExceeded(gpu, share));
+    for (gpu, used) in usage {
+        check_usage(snapshot, gpu, &used)?;
+    }
+    Ok(())
+}
+
+/// What is given out of one GPU, and to whom with which gang.
+#[derive(Default)]
+struct Usage {
+    share: u32,
+    memory_mib: u64,
+    jobs: Vec<(JobId, GpuList)>,
+}
+
+fn check_usage(snapshot: &Snapshot<'_>, gpu: GpuId, used: &Usage) -> Result<(), Violation> {
+    let is_whole = |job: JobId| snapshot.bound.job(job).share == crate::MilliGpu::WHOLE;
+    match used.jobs.as_slice() {
+        [(a, gpus_of_a), (b, gpus_of_b)] if is_whole(*a) && is_whole(*b) => {
+            let gpu_type = snapshot.bound.cluster.gpus[gpu.index()].gpu_type;
+            if gpus_of_a != gpus_of_b || snapshot.bound.pair_part(*a, *b, gpu_type).is_none() {
+                return Err(Violation::CannotShare(*a, *b));
+            }
         }
-        if memory > u64::from(snapshot.bound.cluster.type_of(gpu).memory_mib) {
-            return Err(Violation::MemoryExceeded(gpu, memory));
-        }
+        _ if used.share > 1000 => return Err(Violation::ShareExceeded(gpu, used.share)),
+        _ => {}
+    }
+    if used.memory_mib > u64::from(snapshot.bound.cluster.type_of(gpu).memory_mib) {
+        return Err(Violation::MemoryExceeded(gpu, used.memory_mib));
     }
     Ok(())
 }
@@ -149,7 +174,7 @@ mod tests {
         let (bound, states) = situation();
         let snapshot = Snapshot {
             now: Time::ZERO,
-            has_rounds: false,
+            round: None,
             is_tick: false,
             bound: &bound,
             states: &states,

@@ -76,6 +76,11 @@ impl Default for GpuCatalog {
 }
 
 impl GpuCatalog {
+    /// Whether a type's figures are known.
+    pub fn knows(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     fn find(&self, name: &str) -> GpuType {
         self.0.get(name).cloned().unwrap_or_else(|| GpuType::unknown(name))
     }
@@ -121,6 +126,33 @@ pub struct Cluster {
     pub gpus: Vec<Gpu>,
     /// Known losses of nodes, to be replayed by the simulator.
     pub outages: Vec<Outage>,
+    /// Users (or projects) with a part of their own in hierarchical sharing.
+    pub entities: Vec<SharingEntity>,
+}
+
+/// A user or project and its part of the cluster under hierarchical sharing.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharingEntity {
+    /// The user, as the trace calls it.
+    pub name: String,
+    /// Its part against others.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// How its jobs share that part.
+    #[serde(default)]
+    pub rule: SharingRule,
+}
+
+/// How the jobs of one entity share its part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SharingRule {
+    /// By their weights.
+    #[default]
+    Fairness,
+    /// Everything to the first that can use it.
+    Fifo,
 }
 
 /// What is wrong with a cluster.
@@ -150,6 +182,8 @@ struct ClusterFile {
     node: Vec<NodeTable>,
     #[serde(default)]
     outage: Vec<OutageTable>,
+    #[serde(default)]
+    entity: Vec<SharingEntity>,
 }
 
 #[derive(Deserialize)]
@@ -199,7 +233,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Reads a TOML file of `[[node]]`, `[[gpu_type]]` and `[[outage]]` tables.
+    /// Reads a TOML file of `[[node]]`, `[[gpu_type]]`, `[[outage]]` and `[[entity]]` tables.
     pub fn from_toml(text: &str) -> Result<Self, ClusterError> {
         let file: ClusterFile = toml::from_str(text).map_err(|error| ClusterError::File(error.to_string()))?;
         let mut catalog = GpuCatalog::default();
@@ -234,11 +268,22 @@ impl Cluster {
         for table in &file.outage {
             cluster.add_outage(table)?;
         }
+        for (position, entity) in file.entity.iter().enumerate() {
+            let problem = if !(entity.weight.is_finite() && entity.weight > 0.0) {
+                "weight must be above 0"
+            } else if file.entity[..position].iter().any(|earlier| earlier.name == entity.name) {
+                "is given twice"
+            } else {
+                continue;
+            };
+            return Err(ClusterError::File(format!("entity `{}`: {problem}", entity.name)));
+        }
+        cluster.entities = file.entity;
         Ok(cluster)
     }
 
     fn empty() -> Self {
-        Self { types: Vec::new(), nodes: Vec::new(), gpus: Vec::new(), outages: Vec::new() }
+        Self { types: Vec::new(), nodes: Vec::new(), gpus: Vec::new(), outages: Vec::new(), entities: Vec::new() }
     }
 
     fn add_node(&mut self, name: &str, counts: &[(String, u32)], catalog: &GpuCatalog) -> Result<(), String> {

@@ -41,10 +41,18 @@ pub struct JobState {
     pub since: Time,
     /// Its GPUs while it runs.
     pub gpus: GpuList,
-    /// Work safely done before the present run.
+    /// Work done before it took up its present pace.
     pub done: Span,
-    /// Work done per time in the present run.
+    /// Work it would still have if its node were lost before it saved again.
+    pub saved: Span,
+    /// Work done per time at its present pace.
     pub speed: f64,
+    /// Since when it has its present pace: the beginning of its run after the restart, or a partner's coming or going.
+    pub paced_from: Time,
+    /// How often its pace was set, so that an end foreseen at an earlier pace is known to be void.
+    pub paces: u32,
+    /// The job on the same whole GPUs.
+    pub partner: Option<JobId>,
     /// Time at the beginning of the present run that is spent on starting again.
     pub overhead: Span,
     /// GPU time received before the present run, without the time spent on starting again: a policy that counted that too would
@@ -112,11 +120,7 @@ impl JobView<'_> {
 
 /// Work a job has done by `now`.
 pub fn work_done(state: &JobState, now: Time) -> Span {
-    if state.phase == Phase::Running {
-        state.done + now.since(state.since + state.overhead).work_at_speed(state.speed)
-    } else {
-        state.done
-    }
+    if state.phase == Phase::Running { state.done + now.since(state.paced_from).work_at_speed(state.speed) } else { state.done }
 }
 
 /// GPU time that a job takes in a span of wall time.
@@ -133,8 +137,8 @@ pub fn gpu_time(job: &Job, span: Span) -> Span {
 pub struct Snapshot<'a> {
     /// The moment.
     pub now: Time,
-    /// Whether time is cut into rounds (mechanism `rounds`), at whose ends alone running jobs may be stopped.
-    pub has_rounds: bool,
+    /// The length of a round, if time is cut into rounds (mechanism `rounds`), at whose ends alone running jobs may be stopped.
+    pub round: Option<Span>,
     /// Whether a round ends here.
     pub is_tick: bool,
     /// Jobs and cluster.
@@ -152,6 +156,27 @@ pub struct Snapshot<'a> {
 }
 
 impl<'a> Snapshot<'a> {
+    /// Whether running jobs may not be stopped now: a round is going on.
+    pub fn is_within_round(&self) -> bool {
+        self.round.is_some() && !self.is_tick
+    }
+
+    /// Whole GPUs of each type on nodes that are up.
+    pub fn capacities(&self) -> Vec<f64> {
+        let mut capacities = vec![0.0; self.bound.cluster.types.len()];
+        for gpu in self.bound.cluster.gpus.iter().filter(|gpu| self.nodes_up[gpu.node.index()]) {
+            capacities[gpu.gpu_type.index()] += 1.0;
+        }
+        capacities
+    }
+
+    /// The GPU type a job runs on.
+    pub fn type_now(&self, job: JobId) -> Option<GpuTypeId> {
+        let state = &self.states[job.index()];
+        let first = state.gpus.first().filter(|_| state.phase == Phase::Running)?;
+        Some(self.bound.cluster.gpus[first.index()].gpu_type)
+    }
+
     /// One job.
     pub fn view(&self, job: JobId) -> JobView<'a> {
         JobView {

@@ -127,9 +127,11 @@ pub struct Target {
     pub review_at: Option<Time>,
 }
 
-/// An order of the jobs, or the very jobs that should run.
+/// An order of the jobs, or the very jobs that should run, or no wish at all.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wish {
+    /// Leave everything as it is.
+    Nothing,
     /// Run jobs in the order of their ranks.
     Order {
         /// Jobs whose rank is new or changed. A job never named has rank 0.
@@ -137,9 +139,15 @@ pub enum Wish {
         /// How the order is to be used.
         rule: Rule,
     },
-    /// Run exactly these: every active job is named once, with the GPU type it should be on now, or none if it should wait.
-    /// Who is on its type already stays where it is.
-    Assignment(Vec<(JobId, Option<GpuTypeId>)>),
+    /// Run exactly these. Who is on its type already stays there.
+    Assignment {
+        /// Every active job, once, with the GPU type it should be on now, or none if it should wait.
+        types: Vec<(JobId, Option<GpuTypeId>)>,
+        /// Jobs that should share whole GPUs: both are named above with the same type, and no job is in two pairs.
+        pairs: Vec<(JobId, JobId)>,
+        /// Whether jobs may be moved between GPUs of their type, to bring gangs together on one node.
+        preempt: Preempt,
+    },
 }
 
 impl Target {

@@ -26,7 +26,19 @@ impl Interned {
     fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
+
+    /// The names, each at its number.
+    fn by_number(&self) -> Vec<&str> {
+        let mut names = vec![""; self.0.len()];
+        for (name, &number) in &self.0 {
+            names[number as usize] = name;
+        }
+        names
+    }
 }
+
+/// A job type and a gang size, by name.
+pub type NamedGang<'t> = (&'t str, u32);
 
 /// A job type with a gang size. Ordered, so that a pair has one spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,6 +147,25 @@ impl ThroughputTable {
         self.gpu_types.names().collect()
     }
 
+    /// Every job type with a gang size that the table says anything about, sorted.
+    pub fn gangs(&self) -> BTreeSet<NamedGang<'_>> {
+        let names = self.job_types.by_number();
+        let alone = self.alone.keys().chain(self.spread.keys()).map(|&(gang, _)| gang);
+        let paired = self.pairs.keys().flat_map(|&(first, second, _)| [first, second]);
+        alone.chain(paired).map(|gang| (names[gang.job_type as usize], gang.gpus)).collect()
+    }
+
+    /// The pairs of jobs known together on some GPU type, each once with the smaller one first, sorted.
+    pub fn pairs(&self) -> BTreeSet<(NamedGang<'_>, NamedGang<'_>)> {
+        let names = self.job_types.by_number();
+        let spelled = |gang: Gang| (names[gang.job_type as usize], gang.gpus);
+        let ordered = |&(first, second, _): &(Gang, Gang, NameId)| {
+            let (first, second) = (spelled(first), spelled(second));
+            if first <= second { (first, second) } else { (second, first) }
+        };
+        self.pairs.keys().map(ordered).collect()
+    }
+
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.alone.is_empty() && self.spread.is_empty() && self.pairs.is_empty()
@@ -196,5 +227,9 @@ mod tests {
         assert_eq!(table.gpu_types().into_iter().collect::<Vec<_>>(), ["x", "y"]);
         assert_eq!(table.gang_sizes("b").into_iter().collect::<Vec<_>>(), [1, 2, 8]);
         assert!(table.gang_sizes("c").is_empty());
+        table.insert_pair(("b", 2), ("a", 1), "x", (1.0, 2.0));
+        table.insert_spread("a", 4, "x", 1.0);
+        assert_eq!(table.gangs().into_iter().collect::<Vec<_>>(), [("a", 1), ("a", 4), ("b", 1), ("b", 2), ("b", 8)]);
+        assert_eq!(table.pairs().into_iter().collect::<Vec<_>>(), [(("a", 1), ("b", 2))]);
     }
 }

@@ -10,7 +10,7 @@ pub use state::{Restart, State};
 pub use world::{Moment, Tally, World, drive};
 
 use rota_core::random::RandomStream;
-use rota_core::{Backfill, Bound, Event, Plan, Preempt, Score, Snapshot, Time, Wish};
+use rota_core::{Backfill, Bound, Event, Plan, Preempt, Score, Snapshot, Span, Time, Wish};
 use rota_place::Placer;
 use rota_policy::{Context, Policy};
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub struct EngineOptions {
     pub score: Score,
     /// What it costs to start again.
     pub restart: Restart,
-    /// Whether time is cut into rounds, at whose ends alone running jobs may be stopped.
-    pub has_rounds: bool,
+    /// The length of a round, if time is cut into rounds, at whose ends alone running jobs may be stopped.
+    pub round: Option<Span>,
 }
 
 /// State, policy and placement of one run.
@@ -35,7 +35,7 @@ pub struct Engine {
     policy: Box<dyn Policy>,
     placer: Placer,
     context: Context,
-    has_rounds: bool,
+    round: Option<Span>,
     review_at: Option<Time>,
     wants_follow_up: bool,
 }
@@ -59,7 +59,7 @@ impl Engine {
             policy,
             placer: Placer::new(options.score, options.seed),
             context: Context { stream: RandomStream::new(options.seed, "policy") },
-            has_rounds: options.has_rounds,
+            round: options.round,
             review_at: None,
             wants_follow_up: false,
         }
@@ -89,7 +89,7 @@ impl Engine {
         let state = &mut self.state;
         let snapshot = Snapshot {
             now,
-            has_rounds: self.has_rounds,
+            round: self.round,
             is_tick: occasion == Occasion::Tick,
             bound: &state.bound,
             states: &state.jobs,
@@ -100,11 +100,12 @@ impl Engine {
         };
         let target = self.policy.decide(&snapshot, &mut self.context);
         self.review_at = target.review_at;
-        let rule = match &target.wish {
-            Wish::Order { rule, .. } => Some(rule),
-            Wish::Assignment(_) => None,
+        let (rule, preempt) = match &target.wish {
+            Wish::Order { rule, .. } => (Some(rule), rule.preempt),
+            Wish::Assignment { preempt, .. } => (None, *preempt),
+            Wish::Nothing => (None, Preempt::Never),
         };
-        self.wants_follow_up = rule.is_none_or(|rule| rule.preempt == Preempt::Always) && !snapshot.has_rounds;
+        self.wants_follow_up = preempt == Preempt::Always && snapshot.round.is_none();
         let plan = self.placer.plan(&snapshot, &mut state.pool, &target);
         // Where everybody holds a promise, a promised start is a moment to decide at even if nothing else happens then.
         let everybody = rule.is_some_and(|rule| rule.backfill == Backfill::Conservative);

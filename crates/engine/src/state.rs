@@ -2,7 +2,7 @@
 
 use rota_core::event::EventKind;
 use rota_core::snapshot::{gpu_time, work_done};
-use rota_core::{Bound, DependencyCondition, Event, JobId, JobState, NodeId, Phase, Span, Time};
+use rota_core::{Bound, Companions, DependencyCondition, Event, GpuList, JobId, JobState, NodeId, Phase, Span, Time};
 use rota_place::pool::{Pool, Slice};
 use std::sync::Arc;
 
@@ -34,6 +34,9 @@ pub struct State {
     /// Jobs on their GPUs.
     pub running: usize,
     pub(crate) restart: Restart,
+    companions: Companions,
+    /// Jobs whose pace was set since the world last asked.
+    paced: Vec<JobId>,
     changed: Vec<JobId>,
     is_changed: Vec<bool>,
     doomed: Vec<JobId>,
@@ -51,6 +54,8 @@ impl State {
             waiting: 0,
             running: 0,
             restart,
+            companions: Companions::new(bound.cluster.gpus.len()),
+            paced: Vec::new(),
             changed: Vec::new(),
             is_changed: vec![false; bound.jobs.len()],
             doomed: Vec::new(),
@@ -67,14 +72,8 @@ impl State {
         match &event.kind {
             EventKind::Submitted { job } => self.submit(*job, now),
             EventKind::Started { job, gpus } => {
-                self.pool.take(gpus, self.slice(*job));
-                let speed = self.bound.speeds(*job)[self.bound.cluster.gpus[gpus[0].index()].gpu_type.index()];
-                let state = &mut self.jobs[job.index()];
-                state.overhead = if state.starts > 0 { self.restart.cost } else { Span::ZERO };
-                state.starts += 1;
-                state.speed = speed;
-                state.gpus.clone_from(gpus);
                 self.enter(*job, Phase::Running, now);
+                self.start(*job, gpus, now);
             }
             EventKind::Preempted { job } => {
                 let done = work_done(&self.jobs[job.index()], now);
@@ -119,7 +118,16 @@ impl State {
     pub fn end_of_run(&self, job: JobId) -> Time {
         let (spec, state) = (self.bound.job(job), &self.jobs[job.index()]);
         let goal = spec.fails_at.map_or(spec.work, |fails_at| fails_at.min(spec.work));
-        state.since + state.overhead + goal.minus(state.done).at_speed(state.speed)
+        state.paced_from + goal.minus(state.done).at_speed(state.speed)
+    }
+
+    /// Jobs that run and whose end has moved since this was last asked: started, joined by a partner, or left by one.
+    pub fn take_paced(&mut self) -> Vec<JobId> {
+        let mut paced = std::mem::take(&mut self.paced);
+        paced.sort_unstable();
+        paced.dedup();
+        paced.retain(|job| self.jobs[job.index()].phase == Phase::Running);
+        paced
     }
 
     /// Jobs with a GPU on this node.
@@ -171,6 +179,54 @@ impl State {
         self.enter(job, if blockers == 0 { Phase::Waiting } else { Phase::Blocked }, now);
     }
 
+    fn start(&mut self, job: JobId, gpus: &GpuList, now: Time) {
+        self.pool.take(gpus, self.slice(job));
+        let state = &mut self.jobs[job.index()];
+        state.overhead = if state.starts > 0 { self.restart.cost } else { Span::ZERO };
+        state.starts += 1;
+        state.gpus.clone_from(gpus);
+        state.saved = state.done;
+        state.paced_from = now + state.overhead;
+        if self.bound.shape(job).is_exclusive()
+            && let Some(host) = self.companions.start(job, gpus)
+        {
+            self.jobs[job.index()].partner = Some(host);
+            self.jobs[host.index()].partner = Some(job);
+            self.change_pace(host, now);
+        }
+        self.set_speed(job);
+    }
+
+    /// Books what a job did at its old pace, and gives it the pace it has beside the partner it has now.
+    fn change_pace(&mut self, job: JobId, now: Time) {
+        let (done, saved) = (work_done(&self.jobs[job.index()], now), self.saved_work(job, now));
+        let state = &mut self.jobs[job.index()];
+        state.done = done;
+        state.saved = saved;
+        state.paced_from = state.paced_from.max(now);
+        self.set_speed(job);
+    }
+
+    fn set_speed(&mut self, job: JobId) {
+        let state = &self.jobs[job.index()];
+        let cluster = &self.bound.cluster;
+        let first = &cluster.gpus[state.gpus[0].index()];
+        let gpu_type = first.gpu_type;
+        let mut speed = self.bound.speeds(job)[gpu_type.index()];
+        if let Some(parts) = &self.bound.class(job).spread_part
+            && state.gpus.iter().any(|gpu| cluster.gpus[gpu.index()].node != first.node)
+        {
+            speed *= parts[gpu_type.index()];
+        }
+        if let Some(part) = state.partner.and_then(|partner| self.bound.pair_part(job, partner, gpu_type)) {
+            speed *= part.0;
+        }
+        let state = &mut self.jobs[job.index()];
+        state.speed = speed;
+        state.paces += 1;
+        self.paced.push(job);
+    }
+
     /// Frees the GPUs of a job, if it has any, and books the time.
     fn leave_gpus(&mut self, job: JobId, now: Time, next: Phase) {
         let slice = self.slice(job);
@@ -182,7 +238,14 @@ impl State {
                 self.gpu_busy[gpu.index()] += held;
             }
             let gpus = std::mem::take(&mut state.gpus);
+            state.partner = None;
             self.pool.give(&gpus, slice);
+            if self.bound.shape(job).is_exclusive()
+                && let Some(partner) = self.companions.leave(job, &gpus)
+            {
+                self.jobs[partner.index()].partner = None;
+                self.change_pace(partner, now);
+            }
         }
         self.enter(job, next, now);
     }
@@ -200,13 +263,20 @@ impl State {
     /// Work that a job keeps when its node is lost.
     fn saved_work(&self, job: JobId, now: Time) -> Span {
         let state = &self.jobs[job.index()];
-        let ran = now.since(state.since + state.overhead);
-        let saved = match self.restart.checkpoint {
-            Some(every) if every > Span::ZERO => Span(ran.0 - ran.0 % every.0),
-            Some(_) => ran,
-            None => Span::ZERO,
+        let began = state.since + state.overhead;
+        let last_saved = match self.restart.checkpoint {
+            Some(every) if every > Span::ZERO => {
+                let ran = now.since(began);
+                began + Span(ran.0 - ran.0 % every.0)
+            }
+            Some(_) => now,
+            None => began,
         };
-        state.done + saved.work_at_speed(state.speed)
+        if last_saved > state.paced_from {
+            state.done + last_saved.since(state.paced_from).work_at_speed(state.speed)
+        } else {
+            state.saved
+        }
     }
 
     /// Tells the jobs that wait for one that it is over.

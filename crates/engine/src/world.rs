@@ -17,7 +17,7 @@ pub struct Moment {
 pub trait World {
     /// Goes on to the next moment at which something happens (at the latest `wake`) and adds what happened then to `events`.
     /// `None` means that nothing will ever happen again.
-    fn poll(&mut self, state: &State, wake: Option<Time>, events: &mut Vec<Event>) -> Option<Moment>;
+    fn poll(&mut self, state: &mut State, wake: Option<Time>, events: &mut Vec<Event>) -> Option<Moment>;
 
     /// Carries out a plan and adds what came of it to `events`.
     fn apply(&mut self, plan: &Plan, now: Time, events: &mut Vec<Event>);
@@ -42,7 +42,10 @@ pub struct Tally {
 pub fn drive(engine: &mut Engine, world: &mut impl World, observe: &mut dyn FnMut(&Event), seconds: &dyn Fn() -> f64) -> Tally {
     let mut tally = Tally::default();
     let mut events = Vec::new();
-    while let Some(moment) = world.poll(&engine.state, engine.review_at(), &mut events) {
+    while let Some(moment) = {
+        let wake = engine.review_at();
+        world.poll(&mut engine.state, wake, &mut events)
+    } {
         tally.end = moment.now;
         record(engine, &mut events, &mut tally, observe);
         fail_doomed(engine, moment.now, &mut events, &mut tally, observe);

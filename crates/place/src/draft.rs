@@ -4,7 +4,7 @@
 use crate::fit::{self, Chooser};
 use crate::pool::{Pool, Slice};
 use rota_core::random::RandomStream;
-use rota_core::{GpuList, GpuTypeId, JobId, Plan, Promise, Score, Shape, ShapeId, Snapshot, Start, TypeSet};
+use rota_core::{GpuList, GpuTypeId, JobId, Phase, Plan, Promise, Score, Shape, ShapeId, Snapshot, Start, TypeSet};
 use smallvec::SmallVec;
 
 /// The types a shape can use, fastest first.
@@ -69,6 +69,32 @@ impl<'a> Draft<'a> {
         self.pool.take(&gpus, self.slice(job));
         self.plan.starts.push(Start { job, gpus });
         true
+    }
+
+    /// Starts a job on the GPUs of another, alone there until now, if they can share that type.
+    pub fn try_start_beside(&mut self, job: JobId, host: JobId, gpu_type: GpuTypeId) -> bool {
+        let started = self.plan.starts.iter().find(|start| start.job == host).map(|start| &start.gpus);
+        let runs_on = || {
+            let state = &self.snapshot.states[host.index()];
+            (state.phase == Phase::Running && !self.plan.stops.contains(&host)).then_some(&state.gpus)
+        };
+        let Some(gpus) = started.or_else(runs_on).cloned() else { return false };
+        let shape = self.snapshot.bound.shape(job);
+        let sound = shape.gpus as usize == gpus.len()
+            && shape.is_exclusive()
+            && shape.types.contains(gpu_type)
+            && self.snapshot.bound.pair_part(job, host, gpu_type).is_some()
+            && self.pool.has_room_beside(&gpus, shape.memory_mib);
+        if sound {
+            self.pool.take(&gpus, self.slice(job));
+            self.plan.starts.push(Start { job, gpus });
+        }
+        sound
+    }
+
+    /// Whether one node has room for all of a job's gang.
+    pub fn has_node_for(&self, job: JobId, gpu_type: GpuTypeId) -> bool {
+        self.pool.has_node_for(self.snapshot.bound.shape(job).gpus, gpu_type)
     }
 
     /// Whether a job of this shape would fit on any of its types now.

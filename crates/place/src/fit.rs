@@ -103,7 +103,7 @@ fn eligible_gpus(pool: &Pool, shape: &Shape, gpu_type: GpuTypeId) -> Vec<GpuId> 
         return idle().collect();
     }
     let enough_memory = room.partly_used.range((shape.memory_mib, 0, GpuId(0))..);
-    let partly_used = enough_memory.filter(|(_, share, _)| *share >= shape.share.0).map(|(_, _, gpu)| *gpu);
+    let partly_used = enough_memory.filter(|(_, share, _)| *share >= i32::from(shape.share.0)).map(|(_, _, gpu)| *gpu);
     partly_used.chain(idle()).collect()
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The path: [`queue`] keeps jobs in rank order, [`pool`] knows what is free, [`fit`] chooses GPUs for one gang, [`draft`] is the
 //! try-and-roll-back statement in which a plan is made. Three ways to fill the cluster use them: in rank order with or without a
-//! reservation for the head ([`order`]), with a reservation for everybody ([`conservative`]), and by preemption ([`preempt`]); a policy that names the types itself is followed ([`assignment`]).
+//! reservation for the head ([`order`]), with a reservation for everybody ([`conservative`]), and by preemption ([`preempt`]); a policy that names the
+//! types itself is followed ([`assignment`]), and its gangs are kept on one node where that pays ([`together`]).
 //! Nothing here knows time beyond the snapshot's, and a plan is made without changing the pool: the world's events do that.
 
 pub mod assignment;
@@ -14,6 +15,7 @@ pub mod pool;
 pub mod preempt;
 pub mod queue;
 pub mod releases;
+pub mod together;
 
 use conservative::Promises;
 use draft::{Draft, TypeOrder};
@@ -53,9 +55,10 @@ impl Placer {
         }
         match &target.wish {
             Wish::Order { ranks, rule } => self.plan_order(snapshot, pool, ranks, rule),
-            Wish::Assignment(wanted) => {
+            Wish::Nothing => Plan::default(),
+            Wish::Assignment { types, pairs, preempt } => {
                 let mut draft = Draft::new(*snapshot, pool, &self.type_orders, self.score, &mut self.stream);
-                assignment::fill(&mut draft, wanted);
+                assignment::fill(&mut draft, types, pairs, *preempt);
                 draft.into_plan()
             }
         }
@@ -73,7 +76,7 @@ impl Placer {
         let may_preempt = match rule.preempt {
             Preempt::Never => false,
             Preempt::AtTicks => snapshot.is_tick,
-            Preempt::Always => snapshot.is_tick || !snapshot.has_rounds,
+            Preempt::Always => snapshot.is_tick || snapshot.round.is_none(),
         };
         let score = rule.score.unwrap_or(self.score);
         let mut draft = Draft::new(*snapshot, pool, &self.type_orders, score, &mut self.stream);

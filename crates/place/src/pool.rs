@@ -18,7 +18,8 @@ pub struct Slice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Room {
-    share: u16,
+    /// Below zero where two whole-GPU jobs share it.
+    share: i32,
     memory_mib: u32,
     jobs: u16,
 }
@@ -72,7 +73,7 @@ pub(crate) struct TypeRoom {
     /// Blocks by their number of idle GPUs.
     pub by_idle: Vec<BTreeSet<u32>>,
     /// GPUs in use with share left, by free memory, then free share.
-    pub partly_used: BTreeSet<(u32, u16, GpuId)>,
+    pub partly_used: BTreeSet<(u32, i32, GpuId)>,
 }
 
 /// What is free, everywhere.
@@ -115,7 +116,7 @@ impl Pool {
             block.set_idle(GpuId::from_index(index), true);
             pool.block_of.push(number as u32);
             let memory_mib = pool.memory_mib[gpu.gpu_type.index()];
-            pool.rooms.push(Room { share: MilliGpu::WHOLE.0, memory_mib, jobs: 0 });
+            pool.rooms.push(Room { share: i32::from(MilliGpu::WHOLE.0), memory_mib, jobs: 0 });
         }
         for number in 0..pool.blocks.len() {
             pool.list(number as u32);
@@ -128,7 +129,7 @@ impl Pool {
         self.each_block_run(gpus, |pool, gpu| {
             let before = pool.rooms[gpu.index()];
             let room = &mut pool.rooms[gpu.index()];
-            room.share -= slice.share.0;
+            room.share -= i32::from(slice.share.0);
             room.memory_mib -= slice.memory_mib;
             room.jobs += 1;
             pool.relist(gpu, before);
@@ -140,7 +141,7 @@ impl Pool {
         self.each_block_run(gpus, |pool, gpu| {
             let before = pool.rooms[gpu.index()];
             let room = &mut pool.rooms[gpu.index()];
-            room.share += slice.share.0;
+            room.share += i32::from(slice.share.0);
             room.memory_mib += slice.memory_mib;
             room.jobs -= 1;
             pool.relist(gpu, before);
@@ -151,9 +152,18 @@ impl Pool {
     pub fn has_room(&self, gpus: &[GpuId], slice: Slice) -> bool {
         gpus.iter().all(|gpu| {
             let room = &self.rooms[gpu.index()];
-            room.share >= slice.share.0
+            room.share >= i32::from(slice.share.0)
                 && room.memory_mib >= slice.memory_mib
                 && self.blocks[self.block_of[gpu.index()] as usize].up
+        })
+    }
+
+    /// Whether a second whole-GPU job has room beside the one on these GPUs.
+    pub fn has_room_beside(&self, gpus: &[GpuId], memory_mib: u32) -> bool {
+        gpus.iter().all(|gpu| {
+            let room = &self.rooms[gpu.index()];
+            let up = self.blocks[self.block_of[gpu.index()] as usize].up;
+            room.jobs == 1 && room.share == 0 && room.memory_mib >= memory_mib && up
         })
     }
 
@@ -173,14 +183,19 @@ impl Pool {
         self.types[gpu_type.index()].idle
     }
 
+    /// Whether a node has so many idle GPUs of a type.
+    pub(crate) fn has_node_for(&self, gpus: u32, gpu_type: GpuTypeId) -> bool {
+        self.types[gpu_type.index()].by_idle.iter().skip(gpus as usize).any(|blocks| !blocks.is_empty())
+    }
+
     /// Number of jobs on a GPU.
     pub fn jobs_on(&self, gpu: GpuId) -> u16 {
         self.rooms[gpu.index()].jobs
     }
 
     /// Share in use on a GPU.
-    pub(crate) fn used_share(&self, gpu: GpuId) -> u16 {
-        MilliGpu::WHOLE.0 - self.rooms[gpu.index()].share
+    pub(crate) fn used_share(&self, gpu: GpuId) -> i32 {
+        i32::from(MilliGpu::WHOLE.0) - self.rooms[gpu.index()].share
     }
 
     /// Idle GPUs of the same type on the same node.

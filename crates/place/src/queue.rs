@@ -92,7 +92,7 @@ impl Queue {
                 let gpu_type =
                     state.gpus.first().map(|gpu| snapshot.bound.cluster.gpus[gpu.index()].gpu_type).unwrap_or_default();
                 let left = snapshot.bound.job(job).believed_work().minus(state.done);
-                Standing::Running { key, gpu_type, end: state.since + state.overhead + left.at_speed(state.speed) }
+                Standing::Running { key, gpu_type, end: state.paced_from + left.at_speed(state.speed) }
             }
             _ => Standing::Nowhere,
         };
