@@ -143,12 +143,17 @@ pub(crate) fn radii(prices: &[f64], radius: f64) -> Vec<f64> {
 
 /// Evenly spread rows of a list with a deterministic jitter, so that no periodic order of rows is met in step.
 pub(crate) fn sample(rows: &[u32]) -> Vec<u32> {
+    sample_of(rows, SAMPLE)
+}
+
+/// As [`sample`], of a given size.
+pub(crate) fn sample_of(rows: &[u32], size: usize) -> Vec<u32> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
-    let mut picked: Vec<u32> = (0..SAMPLE)
+    let mut picked: Vec<u32> = (0..size)
         .map(|index| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let jitter = (state >> 11) as f64 / (1_u64 << 53) as f64;
-            rows[(((index as f64 + jitter) * rows.len() as f64 / SAMPLE as f64) as usize).min(rows.len() - 1)]
+            rows[(((index as f64 + jitter) * rows.len() as f64 / size as f64) as usize).min(rows.len() - 1)]
         })
         .collect();
     picked.dedup();
@@ -186,7 +191,7 @@ fn peak_in_box(oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, start: &[f6
     let mut radius = radius;
     let mut reach = radii(&center, radius);
     let mut bounds = whole.around(&center, &reach);
-    let (settled, mut open) = oracle.classify(Rows::All, &center, &reach);
+    let (settled, mut open) = oracle.classify(Rows::All, &center, &reach, 0.0);
     let mut fixed = fixed.clone();
     fixed.add(&settled, 1.0);
     while open.len() > OPEN_LIMIT {
@@ -205,7 +210,7 @@ fn peak_in_box(oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, start: &[f6
         radius *= SHRINK;
         reach = radii(&center, radius);
         bounds = bounds.around(&center, &reach);
-        let (settled, left) = oracle.classify(Rows::Some(&open), &center, &reach);
+        let (settled, left) = oracle.classify(Rows::Some(&open), &center, &reach, 0.0);
         fixed.add(&settled, 1.0);
         // In a wide box nearly all rows are open whatever the prices; only in a narrow one is that a sign.
         let shrinks = radius > 0.02 || left.len() * 10 < open.len() * 9;

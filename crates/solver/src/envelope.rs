@@ -6,7 +6,8 @@
 
 #![expect(
     clippy::inline_always,
-    reason = "the pass over rows is the whole cost, and is only quick as one loop of constant width"
+    clippy::needless_bitwise_bool,
+    reason = "the pass over rows is the whole cost, and is only quick as one loop of constant width without branches"
 )]
 
 /// Index standing for the origin, that is, for idling.
@@ -49,15 +50,13 @@ pub fn choose(rates: &[f64], costs: &[f64], need: f64) -> Choice {
     let mut best_rate = 0.0;
     let mut left = IDLE;
     let mut least = 0.0;
+    // Selections instead of branches, here and below: which column wins is as good as random, and a wrong guess costs more than the sums.
     for index in 0..rates.len() {
-        if rates[index] > best_rate {
-            best_rate = rates[index];
-        }
+        best_rate = if rates[index] > best_rate { rates[index] } else { best_rate };
         // Strictly less: where idling is as cheap, it leaves more for others.
-        if costs[index] < least {
-            least = costs[index];
-            left = index;
-        }
+        let cheaper = costs[index] < least;
+        least = if cheaper { costs[index] } else { least };
+        left = if cheaper { index } else { left };
     }
     let saturated = need >= best_rate;
     let need = if saturated { best_rate } else { need };
@@ -78,14 +77,13 @@ fn segment(rates: &[f64], costs: &[f64], need: f64, mut left: usize) -> Option<(
     let (mut left_rate, mut left_cost) = point(rates, costs, left);
     // First guess: the smallest slope from `left` among the columns that are fast enough.
     let mut right = IDLE;
-    let (mut rise, mut run) = (1.0, 0.0);
+    let mut least = f64::INFINITY;
     for index in 0..rates.len() {
-        if rates[index] >= need && rates[index] > left_rate && costs[index] < f64::INFINITY {
-            let (next_rise, next_run) = (costs[index] - left_cost, rates[index] - left_rate);
-            if right == IDLE || next_rise * run < rise * next_run {
-                (right, rise, run) = (index, next_rise, next_run);
-            }
-        }
+        let slope = (costs[index] - left_cost) / (rates[index] - left_rate);
+        // Where there is no run the slope is no number, and no comparison with it holds.
+        let better = (rates[index] >= need) & (rates[index] > left_rate) & (slope < least);
+        least = if better { slope } else { least };
+        right = if better { index } else { right };
     }
     if right == IDLE {
         return None;
@@ -97,10 +95,9 @@ fn segment(rates: &[f64], costs: &[f64], need: f64, mut left: usize) -> Option<(
         let mut next = IDLE;
         for index in 0..rates.len() {
             let depth = (costs[index] - left_cost) - slope * (rates[index] - left_rate);
-            if depth < below && index != right && index != left {
-                below = depth;
-                next = index;
-            }
+            let deeper = (depth < below) & (index != right) & (index != left);
+            below = if deeper { depth } else { below };
+            next = if deeper { index } else { next };
         }
         if next == IDLE || below > -1e-15 * (left_cost.abs() + costs[right].abs()) {
             break;

@@ -13,7 +13,7 @@ pub(crate) struct PriceBox {
     pub lower: Vec<f64>,
     pub upper: Vec<f64>,
     /// Bounds that belong to the problem: reaching one is no sign that the box is too small.
-    pub natural_upper: f64,
+    outer: (Vec<f64>, Vec<f64>),
     pub scale: Scale,
 }
 
@@ -28,8 +28,26 @@ pub(crate) enum Scale {
 
 impl PriceBox {
     /// The whole space of prices.
-    pub fn whole(columns: usize, natural_upper: f64, scale: Scale) -> Self {
-        Self { lower: vec![0.0; columns], upper: vec![natural_upper; columns], natural_upper, scale }
+    pub fn whole(columns: usize, upper: f64, scale: Scale) -> Self {
+        let (lower, upper) = (vec![0.0; columns], vec![upper; columns]);
+        Self { outer: (lower.clone(), upper.clone()), lower, upper, scale }
+    }
+
+    /// The same box, all there is from now on.
+    pub fn into_whole(mut self) -> Self {
+        self.outer = (self.lower.clone(), self.upper.clone());
+        self
+    }
+
+    /// Whether prices lie at a bound of this box that is not one of `whole`.
+    pub fn holds_back(&self, prices: &[f64], whole: &Self) -> bool {
+        let near = |price: f64, bound: f64, width: f64| (price - bound).abs() <= 1e-6 * width;
+        (0..prices.len()).any(|pool| {
+            let width = self.upper[pool] - self.lower[pool];
+            let below = self.lower[pool] > whole.lower[pool] && near(prices[pool], self.lower[pool], width);
+            let above = self.upper[pool] < whole.upper[pool] && near(prices[pool], self.upper[pool], width);
+            below || above
+        })
     }
 
     /// The part of this box within `radius` of a point.
@@ -275,8 +293,8 @@ impl Master {
     /// Whether a bound that is not the problem's own holds the prices back.
     pub fn at_edge(&self) -> bool {
         self.basis.iter().zip(&self.values).any(|(&column, &value)| match column {
-            Column::Lower(pool) => value > 1e-11 && self.bounds.lower[pool] > 0.0,
-            Column::Upper(pool) => value > 1e-11 && self.bounds.upper[pool] < self.bounds.natural_upper,
+            Column::Lower(pool) => value > 1e-11 && self.bounds.lower[pool] > self.bounds.outer.0[pool],
+            Column::Upper(pool) => value > 1e-11 && self.bounds.upper[pool] < self.bounds.outer.1[pool],
             _ => false,
         })
     }

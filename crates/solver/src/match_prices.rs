@@ -14,8 +14,6 @@ const SWEEPS: usize = 12;
 const EXCHANGES_MAX: usize = 2_000_000;
 /// The least gain of an exchange, against the value it brings: rounding must not make two rows change places for ever.
 const LEAST_GAIN: f64 = 1e-9;
-/// Halvings when a price is sought.
-const HALVINGS: usize = 48;
 
 /// Values, sizes and pools. A value that is not positive forbids the entry.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +62,12 @@ impl Matching<'_> {
 pub fn match_by_prices(matching: &Matching<'_>) -> Result<Vec<Option<usize>>, SolveError> {
     matching.check()?;
     let prices = find_prices(matching);
-    let mut state = State { matching, free: matching.capacities.to_vec(), column_of: vec![None; matching.sizes.len()] };
+    let mut state = State {
+        matching,
+        free: matching.capacities.to_vec(),
+        column_of: vec![None; matching.sizes.len()],
+        least_loss: Vec::new(),
+    };
     state.take(&prices);
     state.fill();
     state.improve();
@@ -101,27 +104,23 @@ fn fitting_price(matching: &Matching<'_>, prices: &[f64], pool: usize) -> f64 {
             }
         }
     }
-    let wanted = |price: f64| limits.iter().filter(|(limit, _)| *limit > price).map(|(_, size)| size).sum::<f64>();
-    if wanted(0.0) <= matching.capacities[pool] {
-        return 0.0;
-    }
-    let (mut low, mut high) = (0.0, limits.iter().fold(0.0_f64, |most, (limit, _)| most.max(*limit)));
-    for _ in 0..HALVINGS {
-        let middle = low + 0.5 * (high - low);
-        // Only limits inside the bracket can matter later; dropping the others would save little at these sizes.
-        if wanted(middle) <= matching.capacities[pool] {
-            high = middle;
-        } else {
-            low = middle;
+    limits.sort_unstable_by(|left, right| right.0.total_cmp(&left.0));
+    let mut wanted = 0.0;
+    for (limit, size) in limits {
+        wanted += size;
+        if wanted > matching.capacities[pool] {
+            return limit;
         }
     }
-    high
+    0.0
 }
 
 struct State<'a> {
     matching: &'a Matching<'a>,
     free: Vec<f64>,
     column_of: Vec<Option<usize>>,
+    /// For each column, the least that a row on it would lose by leaving; kept while matchings are improved.
+    least_loss: Vec<f64>,
 }
 
 impl State<'_> {
@@ -170,6 +169,7 @@ impl State<'_> {
     fn improve(&mut self) {
         let (rows, pools) = (self.column_of.len(), self.free.len());
         let mut budget = EXCHANGES_MAX;
+        self.least_loss = (0..pools).map(|column| self.find_least_loss(column)).collect();
         loop {
             let mut better = false;
             for row in 0..rows {
@@ -198,8 +198,15 @@ impl State<'_> {
             if gain > 0.0 {
                 self.leave(row);
                 self.place(row, column);
+                for touched in [Some(column), current].into_iter().flatten() {
+                    self.least_loss[touched] = self.find_least_loss(touched);
+                }
             }
             return gain > 0.0;
+        }
+        // Most rows cannot gain what anybody would lose by leaving, wherever it went: no need to look at them one by one.
+        if gain <= self.least_loss[column] {
+            return false;
         }
         let mut best: Option<(f64, usize, Option<usize>)> = None;
         for other in 0..self.column_of.len() {
@@ -220,7 +227,21 @@ impl State<'_> {
         if let Some(refuge) = refuge {
             self.place(other, refuge);
         }
+        for touched in [Some(column), current, refuge].into_iter().flatten() {
+            self.least_loss[touched] = self.find_least_loss(touched);
+        }
         true
+    }
+
+    /// The least that any row on a column would lose by leaving it, if it could go wherever it liked.
+    fn find_least_loss(&self, column: usize) -> f64 {
+        let here = self.column_of.iter().enumerate().filter(|(_, taken)| **taken == Some(column));
+        let loss = |row: usize| {
+            let values = self.matching.row(row);
+            let elsewhere = values.iter().enumerate().filter(|(pool, _)| *pool != column).map(|(_, value)| *value);
+            values[column] - elsewhere.fold(0.0, f64::max)
+        };
+        here.map(|(row, _)| loss(row)).fold(f64::INFINITY, f64::min)
     }
 
     /// Where a row that must leave its column goes, if `vacated` (a column and its units) falls free; and what it is worth there.

@@ -6,11 +6,11 @@
 //! few rows, so that it resembles a vertex. The result carries realised value, proven bound and relative gap.
 
 use crate::backend;
-use crate::climb::{Goal, Peak, climb, peak};
+use crate::climb::{Goal, Peak, SAMPLE, climb, peak, sample};
 use crate::error::{SolveError, check_length, check_non_negative};
 use crate::master::{PriceBox, Scale};
 use crate::mix::recover;
-use crate::price::{Method, Options};
+use crate::price::{Identical, Method, Options};
 use crate::problem::Problem;
 use crate::requirement::{Ceiling, Requirement};
 use crate::sweep::{Gain, Oracle, Rows, Tally};
@@ -56,6 +56,10 @@ pub fn max_sum_with_floors(problem: &Problem, goal: &SumGoal<'_>, options: &Opti
     if (0..problem.rows()).any(|row| goal.floors[row] > problem.best_rate(row)) {
         return Err(SolveError::Infeasible);
     }
+    if options.identical == Identical::Keep {
+        let floors = Requirement::general(goal.floors, &vec![0.0; problem.rows()], &[], Ceiling::Common)?;
+        return Kernel::new(problem, &floors, goal.weights, goal.factors).solve(options);
+    }
     let merged = problem.merge(&[goal.weights, goal.floors])?;
     let floors = Requirement::general(&merged.extras[1], &vec![0.0; merged.problem.rows()], &[], Ceiling::Common)?;
     let mut solution = Kernel::new(&merged.problem, &floors, &merged.extras[0], goal.factors).solve(options)?;
@@ -90,14 +94,11 @@ impl<'a> Kernel<'a> {
         let gain = Gain { weights: &self.weights, factors: &self.factors };
         let oracle = Oracle { problem: self.problem, requirement: self.floors, gain: Some(gain), level: 0.0 };
         let mut best: Option<SumSolution> = None;
-        for method in [Method::Prices, Method::PlainCuts, Method::Backend] {
-            if (method as u8) < options.first as u8 {
-                continue;
-            }
+        for method in options.methods() {
             let peak = match self.run(&oracle, method, options) {
                 // The prices alone may prove that the floors do not fit.
                 Err(SolveError::Infeasible) => return Err(SolveError::Infeasible),
-                Err(error) if method == Method::Backend && best.is_none() => return Err(error),
+                Err(error) if method >= options.last && best.is_none() => return Err(error),
                 Err(_) => continue,
                 Ok(peak) => peak,
             };
@@ -123,7 +124,8 @@ impl<'a> Kernel<'a> {
         // The bound contains the prices themselves: a whole pool sold at its price.
         let mut fixed = Tally::new(columns);
         fixed.usage.fill(-1.0);
-        let exact = Goal { tolerance: 1e-14, threshold: None, stride: 0.5, steps: 800 };
+        // Prices a good deal nearer than the gap asked for: the mixture that is made from them loses some of it again.
+        let exact = Goal { tolerance: (1e-4 * options.tolerance).max(1e-14), threshold: None, stride: 0.5, steps: 300 };
         // Without floors no price exceeds the whole sum, 1; floors can push prices up, by how much is found out.
         let mut upper = 4.0;
         let mut start = vec![0.5 / columns as f64; columns];
@@ -152,9 +154,16 @@ impl<'a> Kernel<'a> {
         if self.problem.rows() <= 1024 {
             return climb(oracle, Rows::All, 1.0, fixed, whole, start, exact);
         }
-        let rough = Goal { tolerance: 1e-3, ..exact };
-        let near = climb(oracle, Rows::All, 1.0, fixed, whole, start, rough);
-        peak(oracle, fixed, whole, &near.prices, 0.1, exact)
+        if self.problem.rows() <= 2 * SAMPLE {
+            let near = climb(oracle, Rows::All, 1.0, fixed, whole, start, Goal { tolerance: 1e-3, ..exact });
+            return peak(oracle, fixed, whole, &near.prices, 0.1, exact);
+        }
+        // Prices of a sample are good to a few standard errors of its size.
+        let rows: Vec<u32> = (0..self.problem.rows() as u32).collect();
+        let picked = sample(&rows);
+        let weight = rows.len() as f64 / picked.len() as f64;
+        let near = climb(oracle, Rows::Some(&picked), weight, fixed, whole, start, Goal { tolerance: 1e-5, ..exact });
+        peak(oracle, fixed, whole, &near.prices, 4.0 / (SAMPLE as f64).sqrt(), exact)
     }
 
     fn backend(&self, oracle: &Oracle<'_>, seconds: f64) -> Result<Peak, SolveError> {

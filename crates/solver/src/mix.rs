@@ -114,7 +114,7 @@ fn gather(oracle: &Oracle<'_>, splits: &mut [Split]) {
                 break;
             }
             let effect = effect(oracle, &splits[index]);
-            let Some(moves) = combination(&held, &effect) else {
+            let Some(moves) = combination(&effects(&held), &effect) else {
                 held.push(Held { split: index, effect });
                 break;
             };
@@ -139,14 +139,18 @@ fn effect(oracle: &Oracle<'_>, split: &Split) -> Vec<f64> {
     change
 }
 
-/// Amounts of the held moves that add up to `effect`, or none if it is independent of them.
-fn combination(held: &[Held], effect: &[f64]) -> Option<Vec<f64>> {
+fn effects(held: &[Held]) -> Vec<&[f64]> {
+    held.iter().map(|held| held.effect.as_slice()).collect()
+}
+
+/// Amounts of independent vectors that add up to `effect`, or none if it is independent of them.
+pub(crate) fn combination(held: &[&[f64]], effect: &[f64]) -> Option<Vec<f64>> {
     let (rows, columns) = (effect.len(), held.len());
     let width = columns + 1;
     let mut table = vec![0.0; rows * width];
     for row in 0..rows {
         for (column, held) in held.iter().enumerate() {
-            table[row * width + column] = held.effect[row];
+            table[row * width + column] = held[row];
         }
         table[row * width + columns] = effect[row];
     }
@@ -214,7 +218,7 @@ fn refresh(oracle: &Oracle<'_>, splits: &[Split], held: &mut Vec<Held>) {
         let split = &splits[old.split];
         if split.ways.len() >= 2 {
             let effect = effect(oracle, split);
-            if combination(&kept, &effect).is_none() {
+            if combination(&effects(&kept), &effect).is_none() {
                 kept.push(Held { split: old.split, effect });
             }
         }

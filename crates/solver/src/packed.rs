@@ -7,6 +7,7 @@
 
 use crate::error::{SolveError, check_length, check_non_negative, check_positive};
 use crate::lp::{Clarabel, LinearProgram, LpBackend, LpSolution, LpStatus, Relation};
+use crate::thin::thinned;
 
 /// Identical agents.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +74,18 @@ pub struct PackedSolution {
     pub generated: usize,
     /// Linear programs solved.
     pub rounds: usize,
+    /// For each class what it must have costs the objective, in the last program: 0 for a class that could have more for nothing.
+    pub burdens: Vec<f64>,
+}
+
+/// Classes up to which gathering is worth its time, which grows with the cube of their number.
+const GATHERED_CLASSES_MAX: usize = 256;
+
+/// How the allocation of a solution is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Finish {
+    Spread,
+    Gathered,
 }
 
 /// What is maximised over packed allocations.
@@ -80,6 +93,13 @@ pub struct PackedSolution {
 pub enum PackedGoal {
     /// The smallest rate over weight of any class.
     MaxMin,
+    /// The common rise: every class has its floor plus `rising` times weight times the level.
+    Rise {
+        /// Rate each agent keeps, by class.
+        floors: Vec<f64>,
+        /// How fast each class rises; 0 holds it at its floor.
+        rising: Vec<f64>,
+    },
     /// The sum of `gains[class]·factors[pool]·rate` over agents, each class keeping its floor per agent.
     Sum {
         /// Gain per unit of rate, by class.
@@ -95,7 +115,7 @@ impl PackedGoal {
     /// What a unit of a column adds to the objective.
     fn gain(&self, column: &Column) -> f64 {
         match self {
-            PackedGoal::MaxMin => 0.0,
+            PackedGoal::MaxMin | PackedGoal::Rise { .. } => 0.0,
             PackedGoal::Sum { gains, factors, .. } => {
                 column.members().map(|(class, rate)| gains[class] * factors[column.pool] * rate).sum()
             }
@@ -106,22 +126,54 @@ impl PackedGoal {
     fn floor(&self, class: usize) -> f64 {
         match self {
             PackedGoal::MaxMin => 0.0,
-            PackedGoal::Sum { floors, .. } => floors[class],
+            PackedGoal::Rise { floors, .. } | PackedGoal::Sum { floors, .. } => floors[class],
         }
+    }
+
+    /// How fast a class rises with the level.
+    fn rising(&self, class: usize) -> f64 {
+        match self {
+            PackedGoal::MaxMin => 1.0,
+            PackedGoal::Rise { rising, .. } => rising[class],
+            PackedGoal::Sum { .. } => 0.0,
+        }
+    }
+
+    /// Whether there is a level to maximise.
+    fn has_level(&self) -> bool {
+        !matches!(self, PackedGoal::Sum { .. })
+    }
+
+    fn check(&self, classes: usize, pools: usize) -> Result<(), SolveError> {
+        let lists = match self {
+            PackedGoal::MaxMin => Vec::new(),
+            PackedGoal::Rise { floors, rising } => {
+                if rising.iter().all(|&rising| rising <= 0.0) {
+                    return Err(SolveError::Empty("class that rises"));
+                }
+                vec![(floors, classes), (rising, classes)]
+            }
+            PackedGoal::Sum { gains, factors, floors } => vec![(gains, classes), (factors, pools), (floors, classes)],
+        };
+        for (list, length) in lists {
+            check_length("packed goal", list.len(), length)?;
+            check_non_negative("packed goal", list)?;
+        }
+        Ok(())
     }
 }
 
 /// A single or a pair on a pool; the single of class `c` has no second member.
 #[derive(Debug, Clone, Copy)]
-struct Column {
-    first: (usize, f64),
-    second: Option<(usize, f64)>,
-    pool: usize,
-    size: f64,
+pub(crate) struct Column {
+    pub first: (usize, f64),
+    pub second: Option<(usize, f64)>,
+    pub pool: usize,
+    pub size: f64,
 }
 
 impl Column {
-    fn members(&self) -> impl Iterator<Item = (usize, f64)> {
+    pub fn members(&self) -> impl Iterator<Item = (usize, f64)> {
         [Some(self.first), self.second].into_iter().flatten()
     }
 }
@@ -199,15 +251,20 @@ impl PackedProblem {
         self.solve(&PackedGoal::MaxMin, seconds)
     }
 
-    /// Maximises a goal by column generation; `seconds` limits each linear program.
+    /// Maximises a goal by column generation; `seconds` limits each linear program. The result is spread over many columns.
     pub fn solve(&self, goal: &PackedGoal, seconds: f64) -> Result<PackedSolution, SolveError> {
+        self.solve_and_finish(goal, seconds, Finish::Spread)
+    }
+
+    /// As [`Self::solve`], gathered into few columns unless there are very many classes.
+    pub fn solve_gathered(&self, goal: &PackedGoal, seconds: f64) -> Result<PackedSolution, SolveError> {
+        let few = self.classes.len() <= GATHERED_CLASSES_MAX;
+        self.solve_and_finish(goal, seconds, if few { Finish::Gathered } else { Finish::Spread })
+    }
+
+    fn solve_and_finish(&self, goal: &PackedGoal, seconds: f64, finish: Finish) -> Result<PackedSolution, SolveError> {
         self.check()?;
-        if let PackedGoal::Sum { gains, factors, floors } = goal {
-            for (list, length) in [(gains, self.classes.len()), (factors, self.capacities.len()), (floors, self.classes.len())] {
-                check_length("packed goal", list.len(), length)?;
-                check_non_negative("packed goal", list)?;
-            }
-        }
+        goal.check(self.classes.len(), self.capacities.len())?;
         let (columns, singles) = self.columns();
         let mut active: Vec<usize> = (0..singles).chain(self.promising(&columns, singles)).collect();
         let mut included = vec![false; columns.len()];
@@ -216,6 +273,8 @@ impl PackedProblem {
         }
         let mut best: Option<PackedSolution> = None;
         let mut bound = f64::INFINITY;
+        let mut burdens = Vec::new();
+        let mut best_amounts: Vec<(usize, f64)> = Vec::new();
         for round in 1..=40 {
             let solution = match self.restricted(goal, &columns, &active, seconds) {
                 // Floors that singles and a few pairs cannot meet may be met by all pairs together.
@@ -229,17 +288,20 @@ impl PackedProblem {
             let mut duals = self.duals(goal, &solution);
             let mut entering = self.repair(goal, &columns, &mut duals);
             bound = bound.min(self.dual_value(goal, &duals));
+            burdens.clone_from(&duals.rates);
             let found = self.realise(goal, &columns, &active, &solution);
-            if let Some((uses, value)) = found
+            if let Some((amounts, value)) = found
                 && best.as_ref().is_none_or(|best| value > best.value)
             {
+                best_amounts = amounts;
                 best = Some(PackedSolution {
-                    uses,
+                    uses: Vec::new(),
                     value,
                     upper_bound: bound,
                     gap: 0.0,
                     generated: active.len() - singles,
                     rounds: round,
+                    burdens: Vec::new(),
                 });
             }
             entering.retain(|&(column, _)| !included[column]);
@@ -255,6 +317,8 @@ impl PackedProblem {
         }
         let mut best = best.ok_or(SolveError::Infeasible)?;
         best.upper_bound = bound.max(best.value);
+        best.burdens = burdens;
+        self.write_uses(goal, &columns, best_amounts, finish, &mut best);
         best.gap = if best.upper_bound > 0.0 { (best.upper_bound - best.value) / best.upper_bound } else { 0.0 };
         Ok(best)
     }
@@ -292,7 +356,7 @@ impl PackedProblem {
         seconds: f64,
     ) -> Result<LpSolution, SolveError> {
         let mut program = LinearProgram::default();
-        let level = matches!(goal, PackedGoal::MaxMin).then(|| program.add_variable(1.0));
+        let level = goal.has_level().then(|| program.add_variable(1.0));
         let classes = self.classes.len();
         let (mut rates, mut times, mut pools) =
             (vec![Vec::new(); classes], vec![Vec::new(); classes], vec![Vec::new(); self.capacities.len()]);
@@ -313,7 +377,7 @@ impl PackedProblem {
             pools[column.pool].push((variable, column.size / self.capacities[column.pool]));
         }
         for (class, mut terms) in rates.into_iter().enumerate() {
-            terms.extend(level.map(|level| (level, -1.0)));
+            terms.extend(level.map(|level| (level, -goal.rising(class))).filter(|term| term.1 < 0.0));
             program.add_constraint(terms, Relation::AtLeast, goal.floor(class) / self.classes[class].weight);
         }
         for terms in times.into_iter().chain(pools) {
@@ -328,14 +392,15 @@ impl PackedProblem {
         }
     }
 
-    /// The backend's multipliers with the right signs, and for max-min with rate multipliers that sum to exactly 1.
+    /// The backend's multipliers with the right signs, and for max-min with rate multipliers whose sum, by rise, is exactly 1.
     fn duals(&self, goal: &PackedGoal, solution: &LpSolution) -> Duals {
         let classes = self.classes.len();
         let mut rates: Vec<f64> = solution.duals[..classes].iter().map(|dual| (-dual).max(0.0)).collect();
-        if *goal == PackedGoal::MaxMin {
-            let sum: f64 = rates.iter().sum();
+        if goal.has_level() {
+            let rising: f64 = (0..classes).map(|class| goal.rising(class)).sum();
+            let sum: f64 = rates.iter().enumerate().map(|(class, rate)| rate * goal.rising(class)).sum();
             for rate in &mut rates {
-                *rate = if sum > 0.0 { *rate / sum } else { 1.0 / classes as f64 };
+                *rate = if sum > 0.0 { *rate / sum } else { 1.0 / rising };
             }
         }
         let positive = |list: &[f64]| list.iter().map(|dual| dual.max(0.0)).collect();
@@ -382,19 +447,49 @@ impl PackedProblem {
         duals.times.iter().sum::<f64>() + duals.pools.iter().sum::<f64>() - kept
     }
 
+    /// The uses of a solution, gathered into few columns where that costs nothing.
+    fn write_uses(
+        &self,
+        goal: &PackedGoal,
+        columns: &[Column],
+        amounts: Vec<(usize, f64)>,
+        finish: Finish,
+        best: &mut PackedSolution,
+    ) {
+        let thin = (finish == Finish::Gathered).then(|| thinned(self, columns, &amounts, |column| goal.gain(column)));
+        let amounts = match thin.and_then(|thin| self.fit(goal, columns, thin)) {
+            Some((thin, value)) if value >= best.value - 1e-10 * best.value.abs() => {
+                best.value = best.value.min(value);
+                thin
+            }
+            _ => amounts,
+        };
+        let write = |&(index, amount): &(usize, f64)| {
+            let column = &columns[index];
+            Use { first: column.first.0, second: column.second.map(|member| member.0), pool: column.pool, amount }
+        };
+        best.uses = amounts.iter().map(write).collect();
+    }
+
     /// The backend's values made to fit, and what they then give; none if a floor is missed by more than rounding.
-    fn realise(&self, goal: &PackedGoal, columns: &[Column], active: &[usize], solution: &LpSolution) -> Option<(Vec<Use>, f64)> {
-        let skip = usize::from(*goal == PackedGoal::MaxMin);
-        let mut amounts: Vec<f64> = solution.values[skip..].iter().map(|value| value.max(0.0)).collect();
+    fn realise(
+        &self,
+        goal: &PackedGoal,
+        columns: &[Column],
+        active: &[usize],
+        solution: &LpSolution,
+    ) -> Option<(Vec<(usize, f64)>, f64)> {
+        let values = &solution.values[usize::from(goal.has_level())..];
         // Interior points leave dust on every column; a billionth of an agent's time is not worth a switch.
-        let dust = 1e-9;
-        for amount in &mut amounts {
-            *amount = if *amount < dust { 0.0 } else { *amount };
-        }
+        self.fit(goal, columns, active.iter().copied().zip(values.iter().copied()).filter(|entry| entry.1 >= 1e-9).collect())
+    }
+
+    /// Amounts by column scaled down until they fit, and what they then give; none if a floor is missed by more than rounding.
+    fn fit(&self, goal: &PackedGoal, columns: &[Column], mut amounts: Vec<(usize, f64)>) -> Option<(Vec<(usize, f64)>, f64)> {
         let (mut times, mut pools, mut rates) =
             (vec![0.0; self.classes.len()], vec![0.0; self.capacities.len()], vec![0.0; self.classes.len()]);
         let mut value = 0.0;
-        for (&index, &amount) in active.iter().zip(&amounts) {
+        for &(index, amount) in &amounts {
             let column = &columns[index];
             for (class, rate) in column.members() {
                 times[class] += amount / self.classes[class].count;
@@ -404,20 +499,19 @@ impl PackedProblem {
             value += amount * goal.gain(column);
         }
         let excess = times.iter().chain(&pools).fold(1.0_f64, |most, &used| most.max(used));
-        if *goal == PackedGoal::MaxMin {
-            value = rates.iter().zip(&self.classes).map(|(rate, class)| rate / class.weight).fold(f64::INFINITY, f64::min);
-        } else if (0..self.classes.len()).any(|class| rates[class] / excess < goal.floor(class) * (1.0 - 1e-6)) {
+        if goal.has_level() {
+            let rise =
+                |class: usize| (rates[class] / excess - goal.floor(class)) / self.classes[class].weight / goal.rising(class);
+            value = (0..self.classes.len()).filter(|&class| goal.rising(class) > 0.0).map(rise).fold(f64::INFINITY, f64::min)
+                * excess;
+        }
+        let below = |class: usize| rates[class] / excess < goal.floor(class) * (1.0 - 1e-6);
+        if (0..self.classes.len()).any(|class| goal.rising(class) <= 0.0 && below(class)) {
             return None;
         }
-        let uses = active.iter().zip(&amounts).filter(|(_, amount)| **amount > 0.0).map(|(&index, &amount)| {
-            let column = &columns[index];
-            Use {
-                first: column.first.0,
-                second: column.second.map(|member| member.0),
-                pool: column.pool,
-                amount: amount / excess,
-            }
-        });
-        Some((uses.collect(), value / excess))
+        for entry in &mut amounts {
+            entry.1 /= excess;
+        }
+        Some((amounts, value / excess))
     }
 }

@@ -7,7 +7,8 @@
 //! relative gap between them; above the tolerance a second, plainer method is tried, then the linear-program backend.
 
 use crate::backend;
-use crate::climb::{Goal, Peak, SAMPLE, climb, peak, sample};
+use crate::climb::{Goal, Peak, SAMPLE, climb, peak, radii, sample_of};
+use crate::envelope::IDLE;
 use crate::error::{SolveError, check_length};
 use crate::master::{PriceBox, Scale};
 use crate::mix::recover;
@@ -24,16 +25,37 @@ pub struct Options {
     pub backend_seconds: f64,
     /// The method to begin with; those after it remain as fallbacks.
     pub first: Method,
+    /// The last method that may be tried, however good the answer is by then.
+    pub last: Method,
+    /// What is known of identical rows.
+    pub identical: Identical,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { tolerance: 1e-9, backend_seconds: 60.0, first: Method::Prices }
+        Self { tolerance: 1e-9, backend_seconds: 60.0, first: Method::Prices, last: Method::Backend, identical: Identical::Merge }
     }
 }
 
-/// What found a solution.
+impl Options {
+    /// The methods to try, in order.
+    pub(crate) fn methods(&self) -> impl Iterator<Item = Method> + use<> {
+        let (first, last) = (self.first, self.last.max(self.first));
+        [Method::Prices, Method::PlainCuts, Method::Backend].into_iter().filter(move |method| (first..=last).contains(method))
+    }
+}
+
+/// What to do about identical rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identical {
+    /// Look for them, and solve for one in place of all.
+    Merge,
+    /// Nothing: the caller has merged them, or wants each row to stand for itself.
+    Keep,
+}
+
+/// What found a solution, quickest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
     /// Cutting planes on prices with settled rows.
     Prices,
@@ -83,6 +105,32 @@ pub struct LevelSolution {
 }
 
 impl LevelSolution {
+    /// For each row, whether the proof says that no allocation of this level can give it any more: more rate would cost something.
+    pub fn closed_rows(&self, problem: &Problem, requirement: &Requirement) -> Vec<bool> {
+        let mut closed = vec![false; problem.rows()];
+        if self.bound_by == Bound::Rows {
+            return closed;
+        }
+        // Compared with the dearest pool: prices from the backend carry noise that would look large beside a row's own small costs.
+        let units = self.prices.iter().zip(problem.capacities()).filter(|(_, capacity)| **capacity > 0.0);
+        let units: Vec<f64> = units.map(|(price, capacity)| price / capacity).collect();
+        let dearest = units.iter().copied().fold(0.0, f64::max);
+        if units.iter().all(|&unit| unit > 1e-7 * dearest) {
+            // Nothing is free.
+            closed.fill(true);
+            return closed;
+        }
+        let oracle = Oracle { problem, requirement, gain: None, level: self.level };
+        oracle.visit(Rows::All, &self.prices, |seen| {
+            let choice = &seen.choice;
+            if choice.right != IDLE {
+                let left = if choice.left == IDLE { 0.0 } else { seen.costs[choice.left] };
+                closed[seen.row] = seen.costs[choice.right] - left > 1e-7 * dearest * problem.sizes()[seen.row];
+            }
+        });
+        closed
+    }
+
     /// The warm start for a similar problem.
     pub fn warm(&self) -> Warm {
         Warm { prices: self.prices.clone(), level: self.level }
@@ -126,6 +174,9 @@ pub fn maximise_level(
     if let Some(warm) = warm {
         check_length("warm prices", warm.prices.len(), problem.columns())?;
     }
+    if options.identical == Identical::Keep {
+        return solve_merged(problem, requirement, cap, options, warm);
+    }
     let lists = [&requirement.base, &requirement.slope, &requirement.bend];
     let extras: Vec<&[f64]> = lists.iter().filter(|list| !list.is_empty()).map(|list| list.as_slice()).collect();
     let Some(merged) = problem.merge_if_smaller(&extras)? else {
@@ -154,10 +205,7 @@ fn solve_merged(
     let oracle = Oracle { problem, requirement, gain: None, level: cap };
     let mut best: Option<LevelSolution> = None;
     let mut steps = 0;
-    for method in [Method::Prices, Method::PlainCuts, Method::Backend] {
-        if (method as u8) < options.first as u8 {
-            continue;
-        }
+    for method in options.methods() {
         let outcome = run(&oracle, cap, method, options, warm);
         let search = match outcome {
             // An allocation in hand is worth more than a fallback's complaint.
@@ -181,16 +229,10 @@ fn run(oracle: &Oracle<'_>, cap: f64, method: Method, options: &Options, warm: O
     let columns = oracle.columns();
     let whole = PriceBox::whole(columns, 1.0, Scale::Simplex);
     let nothing = Tally::new(columns);
-    let exact = Goal { tolerance: 1e-15, threshold: Some(1.0), stride: 0.5, steps: 600 };
     match method {
-        Method::Prices => {
-            let start = warm.and_then(usable).or_else(|| estimate(oracle, cap));
-            search(oracle, cap, start, 1e-15, &mut |oracle, prices, radius| {
-                Ok(peak(oracle, &nothing, &whole, prices, radius, exact))
-            })
-        }
+        Method::Prices => by_prices(oracle, cap, warm.and_then(usable)),
         Method::PlainCuts => {
-            let plain = Goal { stride: 1.0, steps: 3000, ..exact };
+            let plain = Goal { stride: 1.0, steps: 3000, ..EXACT };
             search(oracle, cap, None, 1e-15, &mut |oracle, prices, _| {
                 Ok(climb(oracle, Rows::All, 1.0, &nothing, &whole, prices, plain))
             })
@@ -209,30 +251,112 @@ fn usable(warm: &Warm) -> Option<Guess> {
     fine.then_some(Guess { prices, level: warm.level, radius: 0.1 })
 }
 
-/// Prices and level of a sample of the rows, for problems large enough to be worth it.
+/// The goal of a search that is to end at the optimum itself.
+const EXACT: Goal = Goal { tolerance: 1e-15, threshold: Some(1.0), stride: 0.5, steps: 600 };
+
+/// Rows from which on most of them are settled once for all levels near the estimated one.
+const MANY_ROWS: usize = 8192;
+
+/// The level search with prices: from a guess if there is one, or else from an estimate on a sample.
+fn by_prices(oracle: &Oracle<'_>, cap: f64, guess: Option<Guess>) -> Result<Search, SolveError> {
+    let start = guess.or_else(|| estimate(oracle, cap));
+    let linear = oracle.requirement.bend.is_empty() && oracle.requirement.ceiling == Ceiling::Common;
+    if linear
+        && oracle.problem.rows() > MANY_ROWS
+        && let Some(guess) = &start
+        && let Some(found) = windowed(oracle, cap, guess)
+    {
+        return Ok(found);
+    }
+    let columns = oracle.columns();
+    let (whole, nothing) = (PriceBox::whole(columns, 1.0, Scale::Simplex), Tally::new(columns));
+    search(oracle, cap, start, 1e-15, &mut |oracle, prices, radius| Ok(peak(oracle, &nothing, &whole, prices, radius, EXACT)))
+}
+
+/// The search within a window of prices and levels around a guess. Rows that have the same choice in all of it are added up once, as a
+/// function of the level; the search is over the others alone. None if the optimum is not in a window of any size tried.
+fn windowed(oracle: &Oracle<'_>, cap: f64, guess: &Guess) -> Option<Search> {
+    let (mut center, mut level, mut radius) = (guess.prices.clone(), guess.level.min(cap), guess.radius);
+    let whole = PriceBox::whole(oracle.columns(), 1.0, Scale::Simplex);
+    for _ in 0..4 {
+        if level <= 0.0 || radius > 0.3 {
+            return None;
+        }
+        let reach = radii(&center, radius);
+        let bounds = whole.around(&center, &reach).into_whole();
+        let (settled, open) = oracle.at_level(level).classify(Rows::All, &center, &reach, radius);
+        let (problem, requirement) = (oracle.problem.sampled(&open, 1.0), oracle.requirement.sampled(&open));
+        let rest = Oracle { problem: &problem, requirement: &requirement, gain: None, level };
+        let top = (level * (1.0 + radius)).min(cap);
+        let mut here = settled.clone();
+        here.add(&rest.tally(Rows::All, &center), 1.0);
+        let bound = level + (1.0 - here.value(&center)) / here.value_growth(&center);
+        let start = if bound > level * (1.0 - radius) && bound < top {
+            Start { level: bound, prices: center.clone(), radius, proof: Some(center.clone()) }
+        } else {
+            Start { level: top, prices: center.clone(), radius, proof: None }
+        };
+        let found = descend(&rest, start, 1e-15, &mut |rest, prices, radius| {
+            let mut fixed = settled.clone();
+            for (usage, growth) in fixed.usage.iter_mut().zip(&settled.growth) {
+                *usage += growth * (rest.level - level);
+            }
+            Ok(peak(rest, &fixed, &bounds, prices, radius, EXACT))
+        });
+        let Ok(mut found) = found else { return None };
+        let too_low = found.proof.is_none() && top < cap;
+        let too_high = found.upper < level * (1.0 - radius);
+        if !too_low && !too_high && !bounds.holds_back(&found.peak.prices, &whole) {
+            let named = |list: Vec<u32>| list.into_iter().map(|row| open[row as usize]).collect();
+            found.peak.open = Some(found.peak.open.take().map_or_else(|| open.clone(), named));
+            return Some(found);
+        }
+        (center, level, radius) = (found.peak.prices, found.upper.min(cap), radius * 4.0);
+    }
+    None
+}
+
+/// Prices and level of a sample of the rows, for problems large enough to be worth it. The sample of a very large problem is itself
+/// estimated by a sample.
 fn estimate(oracle: &Oracle<'_>, cap: f64) -> Option<Guess> {
-    if oracle.problem.rows() <= 2 * SAMPLE {
+    let count = oracle.problem.rows();
+    if count <= 2 * SAMPLE {
         return None;
     }
-    let rows: Vec<u32> = (0..oracle.problem.rows() as u32).collect();
-    let picked = sample(&rows);
+    let size = (count / 16).max(SAMPLE);
+    let rows: Vec<u32> = (0..count as u32).collect();
+    let picked = sample_of(&rows, size);
     let problem = oracle.problem.sampled(&picked, rows.len() as f64 / picked.len() as f64);
     let requirement = oracle.requirement.sampled(&picked);
     // A sample need not contain a row that asks for anything, and its floors may not fit: then there is no estimate.
-    let own = requirement.cap(&problem).ok()?;
-    let small = Oracle { problem: &problem, requirement: &requirement, gain: None, level: own.min(cap) };
+    let own = requirement.cap(&problem).ok()?.min(cap);
+    let small = Oracle { problem: &problem, requirement: &requirement, gain: None, level: own };
+    // A few standard errors of a sample of that size.
+    if picked.len() > 2 * SAMPLE {
+        let found = by_prices(&small, own, None).ok()?;
+        let prices = found.proof.unwrap_or(found.peak.prices);
+        return Some(Guess { prices, level: found.upper, radius: 4.0 / (picked.len() as f64).sqrt() });
+    }
     let whole = PriceBox::whole(oracle.columns(), 1.0, Scale::Simplex);
     let nothing = Tally::new(oracle.columns());
     let rough = Goal { tolerance: 1e-4, threshold: Some(1.0), stride: 0.5, steps: 300 };
-    let found = search(&small, own.min(cap), None, 1e-3, &mut |oracle, prices, radius| {
-        Ok(peak(oracle, &nothing, &whole, prices, radius, rough))
-    });
+    let found =
+        search(&small, own, None, 1e-3, &mut |oracle, prices, radius| Ok(peak(oracle, &nothing, &whole, prices, radius, rough)));
     // The search stops as soon as the level is decided; as a guess for all rows the very best prices serve better.
     let search = found.ok()?;
     let polish = Goal { tolerance: 1e-5, threshold: None, ..rough };
     let here = small.at_level(search.upper);
     let polished = climb(&here, Rows::All, 1.0, &nothing, &whole, &search.peak.prices, polish);
-    Some(Guess { prices: polished.prices, level: search.upper, radius: 8.0 / (SAMPLE as f64).sqrt() })
+    Some(Guess { prices: polished.prices, level: search.upper, radius: 4.0 / (SAMPLE as f64).sqrt() })
+}
+
+/// Where a descent of the level begins.
+struct Start {
+    level: f64,
+    prices: Vec<f64>,
+    radius: f64,
+    /// Prices that forbid anything above the level, if there are any.
+    proof: Option<Vec<f64>>,
 }
 
 /// Lowers the level until a mixture meets it.
@@ -244,13 +368,20 @@ pub(crate) fn search(
     inner: &mut Inner<'_>,
 ) -> Result<Search, SolveError> {
     let columns = oracle.columns();
-    let (mut level, mut prices, mut radius) = (cap, vec![1.0 / columns as f64; columns], f64::INFINITY);
-    if let Some(guess) = start {
-        level = first_bound(oracle, cap, guess.level.clamp(0.0, cap), &guess.prices);
-        (prices, radius) = (guess.prices, guess.radius);
-    }
+    let start = match start {
+        Some(Guess { prices, level, radius }) => {
+            let level = first_bound(oracle, cap, level.clamp(0.0, cap), &prices);
+            Start { level, radius, proof: (level < cap).then(|| prices.clone()), prices }
+        }
+        None => Start { level: cap, prices: vec![1.0 / columns as f64; columns], radius: f64::INFINITY, proof: None },
+    };
+    descend(oracle, start, precision, inner)
+}
+
+/// The search itself: each round forbids a level or ends.
+fn descend(oracle: &Oracle<'_>, start: Start, precision: f64, inner: &mut Inner<'_>) -> Result<Search, SolveError> {
+    let Start { mut level, mut prices, mut radius, mut proof } = start;
     let mut steps = 0;
-    let mut proof = (level < cap).then(|| prices.clone());
     for round in 0.. {
         let here = oracle.at_level(level);
         let peak = inner(&here, &prices, radius)?;
@@ -275,10 +406,10 @@ pub(crate) fn search(
             (prices, radius) = (peak.prices, f64::INFINITY);
             continue;
         }
-        // Prices move about as far as the level does; a little more room than that saves widening later.
+        // Near its top the value is round: prices that fall short of it by some part are off by about the root of that.
         // A box that held the prices back was too small, whatever the level did.
-        let widened = if peak.at_edge { radius * 8.0 } else { 0.0 };
-        radius = (8.0 * (level - next) / level).clamp(1e-7, 1.0).max(widened);
+        let widened = if peak.at_edge { radius.min(peak.radius) * 8.0 } else { 0.0 };
+        radius = (0.7 * ((level - next) / level).sqrt()).clamp(1e-7, 1.0).max(widened);
         if next <= level * 0.5 {
             radius = f64::INFINITY;
         }

@@ -6,6 +6,7 @@
 //! to a stride for which the inner loops are compiled with a constant length.
 
 use crate::error::{SolveError, check_length, check_non_negative, check_positive};
+use std::collections::HashSet;
 
 /// Rows, pools and rates; see the module's head for what always holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +28,9 @@ pub struct Merged {
     /// For each original row, the merged row that stands for it.
     pub row_of: Vec<u32>,
 }
+
+/// Rows looked at to see whether there are identical ones among very many.
+const LOOKED_AT: usize = 4096;
 
 /// Identical rows by their first member.
 struct Groups {
@@ -53,6 +57,11 @@ impl Problem {
 
     /// A problem in which row `i` stands for `counts[i]` identical agents.
     pub fn with_counts(capacities: &[f64], sizes: &[f64], rates: &[f64], counts: &[f64]) -> Result<Self, SolveError> {
+        Self::owned(capacities.to_vec(), sizes.to_vec(), rates.to_vec(), counts.to_vec())
+    }
+
+    /// As [`Self::with_counts`], without copying what may be very large.
+    pub fn owned(capacities: Vec<f64>, sizes: Vec<f64>, mut rates: Vec<f64>, counts: Vec<f64>) -> Result<Self, SolveError> {
         if capacities.is_empty() {
             return Err(SolveError::Empty("pools"));
         }
@@ -62,19 +71,25 @@ impl Problem {
         let columns = capacities.len();
         check_length("counts", counts.len(), sizes.len())?;
         check_length("rates", rates.len(), sizes.len().saturating_mul(columns))?;
-        check_non_negative("capacities", capacities)?;
-        check_non_negative("rates", rates)?;
-        check_positive("sizes", sizes)?;
-        check_positive("counts", counts)?;
+        check_non_negative("capacities", &capacities)?;
+        check_non_negative("rates", &rates)?;
+        check_positive("sizes", &sizes)?;
+        check_positive("counts", &counts)?;
         let stride = stride_for(columns);
-        let mut padded = vec![0.0; sizes.len() * stride];
-        for (target, source) in padded.chunks_exact_mut(stride).zip(rates.chunks_exact(columns)) {
-            for ((cell, &rate), &capacity) in target.iter_mut().zip(source).zip(capacities) {
+        if stride > columns {
+            let mut padded = vec![0.0; sizes.len() * stride];
+            for (target, source) in padded.chunks_exact_mut(stride).zip(rates.chunks_exact(columns)) {
+                target[..columns].copy_from_slice(source);
+            }
+            rates = padded;
+        }
+        for row in rates.chunks_exact_mut(stride) {
+            for (cell, &capacity) in row.iter_mut().zip(&capacities) {
                 // Rates below the smallest normal number cannot be divided by without overflow: they count as none.
-                *cell = if capacity > 0.0 && rate >= f64::MIN_POSITIVE { rate } else { 0.0 };
+                *cell = if capacity > 0.0 && *cell >= f64::MIN_POSITIVE { *cell } else { 0.0 };
             }
         }
-        Ok(Self { capacities: capacities.to_vec(), sizes: sizes.to_vec(), counts: counts.to_vec(), rates: padded, stride })
+        Ok(Self { capacities, sizes, counts, rates, stride })
     }
 
     /// Number of rows.
@@ -148,8 +163,19 @@ impl Problem {
         Ok(self.gather(&groups.representatives, groups.counts, extras, groups.row_of))
     }
 
-    /// As [`Self::merge`], but none if all rows differ: large problems are then not copied.
-    pub(crate) fn merge_if_smaller(&self, extras: &[&[f64]]) -> Result<Option<Merged>, SolveError> {
+    /// As [`Self::merge`], but none if all rows differ: large problems are then not copied. Very many rows of which some thousands, taken
+    /// evenly, all differ are not looked at further: merging them would gain less than looking costs.
+    pub fn merge_if_smaller(&self, extras: &[&[f64]]) -> Result<Option<Merged>, SolveError> {
+        for extra in extras {
+            check_length("merge key", extra.len(), self.rows())?;
+        }
+        if self.rows() >= 16 * LOOKED_AT {
+            let step = self.rows() / LOOKED_AT;
+            let hashes: HashSet<u64> = (0..LOOKED_AT).map(|place| self.hash_row(place * step, extras)).collect();
+            if hashes.len() == LOOKED_AT {
+                return Ok(None);
+            }
+        }
         let groups = self.groups(extras)?;
         let smaller = groups.representatives.len() < self.rows();
         Ok(smaller.then(|| self.gather(&groups.representatives, groups.counts, extras, groups.row_of)))

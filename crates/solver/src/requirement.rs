@@ -67,7 +67,7 @@ impl Requirement {
 
     /// The rate row `row` asks for, and its derivative in the level.
     #[inline(always)]
-    pub(crate) fn at(&self, row: usize, level: f64) -> (f64, f64) {
+    pub fn at(&self, row: usize, level: f64) -> (f64, f64) {
         let base = if self.base.is_empty() { 0.0 } else { self.base[row] };
         let slope = self.slope[row];
         if self.bend.is_empty() {
@@ -81,7 +81,7 @@ impl Requirement {
     }
 
     /// The highest level at which a rate satisfies a row; infinite for a row that asks for nothing more.
-    pub(crate) fn level_of(&self, row: usize, rate: f64) -> f64 {
+    pub fn level_of(&self, row: usize, rate: f64) -> f64 {
         let above = rate - if self.base.is_empty() { 0.0 } else { self.base[row] };
         let bend = if self.bend.is_empty() { 0.0 } else { self.bend[row] };
         if self.slope[row] <= 0.0 { f64::INFINITY } else { above / (self.slope[row] + bend * above) }

@@ -158,8 +158,9 @@ impl Oracle<'_> {
         adder.finish()
     }
 
-    /// Adds up the rows whose choice cannot change while prices stay within `radius` of the given ones, and lists the others.
-    pub fn classify(&self, rows: Rows<'_>, prices: &[f64], radius: &[f64]) -> (Tally, Vec<u32>) {
+    /// Adds up the rows whose choice cannot change while prices stay within `radius` of the given ones and the level within the
+    /// fraction `level_slack` of its own, and lists the others. What the former use is then linear in the level, if the requirement is.
+    pub fn classify(&self, rows: Rows<'_>, prices: &[f64], radius: &[f64], level_slack: f64) -> (Tally, Vec<u32>) {
         let mut adder = Adder::new(self);
         let mut open = Vec::new();
         let per_unit = self.per_unit(radius);
@@ -170,7 +171,9 @@ impl Oracle<'_> {
             for (slack, unit) in slack.iter_mut().zip(&per_unit) {
                 *slack = size * unit;
             }
-            if settled(seen.rates, seen.costs, &slack, sign, &seen.choice) {
+            let swing = level_slack * self.level * seen.need_slope * seen.choice.weight_slope;
+            let stays = seen.choice.weight >= swing && seen.choice.weight + swing <= 1.0;
+            if stays && settled(seen.rates, seen.costs, &slack, sign, &seen.choice) {
                 adder.add(seen);
             } else {
                 open.push(seen.row as u32);

@@ -6,10 +6,9 @@
 //! next stage starts from what certainly fits.
 
 use crate::error::{SolveError, check_length, check_non_negative};
-use crate::price::{Bound, LevelSolution, Options, maximise_level};
+use crate::price::{LevelSolution, Method, Options, maximise_level};
 use crate::problem::Problem;
 use crate::requirement::{Ceiling, Requirement};
-use crate::sweep::{Oracle, Rows};
 
 /// What is given up of a frozen level, relatively.
 const SLACK: f64 = 1e-11;
@@ -25,6 +24,10 @@ pub struct WaterSolution {
     pub stages: usize,
     /// The largest relative gap of any stage.
     pub gap: f64,
+    /// No allocation brings the first stage's level above this.
+    pub first_bound: f64,
+    /// The slowest method that a stage needed.
+    pub method: Method,
 }
 
 /// Fills with fixed weights: row `i` rises by `weights[i]` per unit of level.
@@ -42,7 +45,14 @@ pub fn water_filling_with(
     let rows = problem.rows();
     let mut levels = vec![0.0; rows];
     let mut finals: Vec<bool> = (0..rows).map(|row| problem.best_rate(row) <= 0.0).collect();
-    let mut solution = WaterSolution { shares: vec![0.0; rows * problem.columns()], levels: Vec::new(), stages: 0, gap: 0.0 };
+    let mut solution = WaterSolution {
+        shares: vec![0.0; rows * problem.columns()],
+        levels: Vec::new(),
+        stages: 0,
+        gap: 0.0,
+        first_bound: f64::INFINITY,
+        method: options.first,
+    };
     // Each stage makes a row final, so this bound only matters if rounding hides it.
     while solution.stages < rows {
         let mut slopes = weights(&levels, &finals);
@@ -56,18 +66,28 @@ pub fn water_filling_with(
         }
         let (requirement, stage) = next_stage(problem, &mut levels, &slopes, options)?;
         solution.stages += 1;
+        if solution.stages == 1 {
+            solution.first_bound = stage.upper_bound;
+        }
+        solution.method = solution.method.max(stage.method);
         solution.gap = solution.gap.max(stage.gap);
-        let closed = match stage.bound_by {
-            Bound::Pools => closed_rows(problem, &requirement, stage.level, &stage.prices),
-            Bound::Rows => vec![false; rows],
+        // The backend's prices carry noise that would close rows by mistake: who is final is decided by exact ones.
+        let exact = match stage.method {
+            Method::Backend => {
+                maximise_level(problem, &requirement, &Options { first: Method::Prices, ..options.clone() }, None).ok()
+            }
+            _ => None,
         };
+        let decisive = exact.as_ref().unwrap_or(&stage);
+        let closed = decisive.closed_rows(problem, &requirement);
         let mut grew = false;
         for row in 0..rows {
             let best = problem.best_rate(row);
             let (need, _) = requirement.at(row, stage.level);
             // Never more than the shares at hand really give: the next stage must be able to start from them.
             levels[row] = need.min(best).min(problem.row_rate(row, &stage.shares)) * (1.0 - SLACK);
-            if slopes[row] > 0.0 && !finals[row] && (closed[row] || need >= best * (1.0 - 1e-9)) {
+            // A row that was held this time and could not rise at these prices cannot later either: nobody ever gives anything back.
+            if !finals[row] && (closed[row] || need >= best * (1.0 - 1e-9)) {
                 finals[row] = true;
                 grew = true;
             }
@@ -98,21 +118,4 @@ fn next_stage(
     let requirement = Requirement::general(levels, slopes, &[], Ceiling::OwnBest)?;
     let stage = maximise_level(problem, &requirement, options, None)?;
     Ok((requirement, stage))
-}
-
-/// Rows for which more rate would cost something at the prices.
-fn closed_rows(problem: &Problem, requirement: &Requirement, level: f64, prices: &[f64]) -> Vec<bool> {
-    let oracle = Oracle { problem, requirement, gain: None, level };
-    let mut closed = vec![false; problem.rows()];
-    // Compared with the dearest pool: prices from the backend carry noise that would look large beside a row's own small costs.
-    let units = prices.iter().zip(problem.capacities()).filter(|(_, capacity)| **capacity > 0.0);
-    let dearest = units.map(|(price, capacity)| price / capacity).fold(0.0, f64::max);
-    oracle.visit(Rows::All, prices, |seen| {
-        let choice = &seen.choice;
-        if choice.right != crate::envelope::IDLE {
-            let left = if choice.left == crate::envelope::IDLE { 0.0 } else { seen.costs[choice.left] };
-            closed[seen.row] = seen.costs[choice.right] - left > 1e-7 * dearest * problem.sizes()[seen.row];
-        }
-    });
-    closed
 }
