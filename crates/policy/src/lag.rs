@@ -7,7 +7,7 @@
 use crate::lag_weight::{GittinsTable, Knowledge, worth};
 use crate::params::{Param, Params, PolicyError};
 use crate::{Context, Policy};
-use rota_core::{Bound, GpuTypeId, JobId, Phase, Shape, Snapshot, Span, Target, Time, Wish};
+use rota_core::{Bound, GpuTypeId, JobId, Phase, Preempt, Shape, Snapshot, Span, Target, Time, Wish};
 use rota_solver::match_prices::{Matching, match_by_prices};
 use std::collections::BTreeSet;
 
@@ -134,7 +134,7 @@ impl Policy for Lag {
             }
         }
         let is_running = |job: &JobId| snapshot.states[job.index()].phase == Phase::Running;
-        let wanted = if snapshot.has_rounds && !snapshot.is_tick {
+        let wanted = if snapshot.is_within_round() {
             // Within a round who runs, runs on; only what is free is given out.
             let mut free = self.capacities.clone();
             let mut wanted = Vec::new();
@@ -150,10 +150,10 @@ impl Policy for Lag {
             let jobs = self.active.iter().copied().collect::<Vec<_>>();
             self.assign(&jobs, &self.capacities, snapshot)
         };
-        // While nobody runs, time alone changes nothing; rounds come by themselves.
-        let somebody_runs = self.active.iter().any(is_running);
-        let review_at = (somebody_runs && !snapshot.has_rounds).then(|| snapshot.now + self.tick);
-        Target { wish: Wish::Assignment(wanted), review_at }
+        // While nobody runs or can run, time alone changes nothing.
+        let somebody_runs = wanted.iter().any(|(_, gpu_type)| gpu_type.is_some());
+        let review_at = somebody_runs.then(|| snapshot.now + snapshot.round.unwrap_or(self.tick));
+        Target { wish: Wish::Assignment { types: wanted, pairs: Vec::new(), preempt: Preempt::Always }, review_at }
     }
 }
 

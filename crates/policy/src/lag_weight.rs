@@ -4,6 +4,9 @@ use rota_core::JobView;
 
 /// Seconds that soften the lag of a job that has done almost nothing yet.
 const LAG_SECONDS: f64 = 600.0;
+/// Seconds that soften how far behind a short job is, and from where on that counts.
+const BEHIND_SECONDS: f64 = 20.0;
+const BEHIND_MIN: f64 = 1.1;
 /// Seconds that soften attained service.
 const SERVICE_SECONDS: f64 = 7200.0;
 
@@ -22,7 +25,11 @@ pub fn worth(view: &JobView<'_>, due_seconds: f64, fairness: f64, knowledge: &Kn
     let done_seconds = view.done().at_speed(view.best_speed).seconds();
     let lag = (due_seconds + LAG_SECONDS) / (done_seconds + LAG_SECONDS);
     let by_length = match knowledge {
-        Knowledge::Nothing => (done_seconds + SERVICE_SECONDS).powf(-0.25),
+        // Short jobs are over before the lag, softened as it is, counts for much: whoever is clearly behind is worth more at once.
+        Knowledge::Nothing => {
+            let behind = (due_seconds + BEHIND_SECONDS) / (done_seconds + BEHIND_SECONDS);
+            (done_seconds + SERVICE_SECONDS).powf(-0.25) * (behind / BEHIND_MIN).max(1.0)
+        }
         Knowledge::Estimate(table) => {
             let estimate = view.believed_seconds().max(1e-3);
             (table.index(done_seconds / estimate) / estimate).powf(0.25)

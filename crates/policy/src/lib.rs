@@ -6,23 +6,31 @@
 //!
 //! To add one: one file here, one line in [`registry`], one scenario. `CONTRIBUTING.md` walks through it.
 
+pub mod allocation;
+mod allox;
+mod credit;
+mod entities;
 mod fcfs;
+mod fifo;
+mod gandiva;
 mod gittins;
 mod lag;
 mod lag_weight;
 mod las;
 mod levels;
 mod lottery;
+mod pairing;
 mod params;
 mod priority;
 pub mod registry;
 mod rr;
+mod share;
 mod sjf;
 mod srtf;
 mod wfq;
 
 pub use params::{Param, Params, PolicyError};
-pub use registry::{PolicyInfo, build, find};
+pub use registry::{PolicyInfo, build, find, with_param};
 
 use rota_core::random::RandomStream;
 use rota_core::{Snapshot, Target};

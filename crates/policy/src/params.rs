@@ -90,7 +90,7 @@ impl<'a> Params<'a> {
         given.unwrap_or_else(|| self.known.iter().find(|param| param.name == name).map_or("", |param| param.default))
     }
 
-    fn bad_value(&self, parameter: &'static str, expected: impl Into<String>) -> PolicyError {
+    pub(crate) fn bad_value(&self, parameter: &'static str, expected: impl Into<String>) -> PolicyError {
         PolicyError::BadValue {
             policy: self.policy,
             parameter,
@@ -114,6 +114,11 @@ impl<'a> Params<'a> {
     /// A whole number, or `None` where the parameter was neither given nor has a default.
     pub fn optional_whole(&self, name: &'static str) -> Result<Option<u64>, PolicyError> {
         if self.text(name).is_empty() { Ok(None) } else { self.whole(name, 0, u64::MAX).map(Some) }
+    }
+
+    /// A word; empty where the parameter was neither given nor has a default.
+    pub fn word(&self, name: &'static str) -> &str {
+        self.text(name)
     }
 
     /// `true` or `false`.

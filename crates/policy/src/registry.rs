@@ -1,7 +1,8 @@
 //! The list of all policies. One line here makes a policy known to `rota sim`, `rota sweep`, `rota policies` and the live queue.
 
 use crate::params::{Param, Params, PolicyError};
-use crate::{Policy, fcfs, gittins, lag, las, lottery, priority, rr, sjf, srtf, wfq};
+use crate::share::Renewal;
+use crate::{Policy, allox, fcfs, fifo, gittins, lag, las, lottery, priority, rr, share, sjf, srtf, wfq};
 
 /// What a policy is, for people and for the command line.
 pub struct PolicyInfo {
@@ -47,6 +48,31 @@ pub const POLICIES: &[PolicyInfo] = &[
     PolicyInfo { name: "random", summary: "any waiting job on any free GPU, the baseline for all others", params: lottery::RANDOM_PARAMS, build: lottery::build_random, ..PLAIN },
     PolicyInfo { name: "las", aliases: &["tiresias"], summary: "least attained GPU time first, in queues with demotion and promotion", params: las::PARAMS, preemptive: true, build: las::build, ..PLAIN },
     PolicyInfo { name: "gittins", summary: "Gittins index: most likely to end soon for the GPU time received, learned from jobs that ended", params: gittins::PARAMS, preemptive: true, build: gittins::build, ..PLAIN },
+    PolicyInfo { name: "fifo", summary: "in order of arrival, to the end, each on any GPU type with room", build: |_| Ok(fifo::any_type()), ..PLAIN },
+    PolicyInfo { name: "fifo-perf", aliases: &["fifo_perf"], summary: "in order of arrival, each on its fastest free GPU type", preemptive: true, heterogeneity_aware: true, build: |_| Ok(fifo::fastest_type()), ..PLAIN },
+    PolicyInfo { name: "fifo-packed", aliases: &["fifo_packed"], summary: "fifo-perf that lets two jobs share GPUs where that pays", preemptive: true, packs: true, heterogeneity_aware: true, build: |_| Ok(fifo::packed()), ..PLAIN },
+    PolicyInfo { name: "allox", summary: "least mean completion time: jobs matched to places in the queues of the GPU types", params: allox::PARAMS, preemptive: true, heterogeneity_aware: true, build: allox::build, ..PLAIN },
+    PolicyInfo { name: "isolated", summary: "everybody a private n-th of every GPU type", params: share::FORMULA_PARAMS, preemptive: true, build: |params| share::build("isolated", Renewal::OnChange, params), ..PLAIN },
+    PolicyInfo { name: "proportional", summary: "everybody all of its time, divided over the GPU types as they are", params: share::FORMULA_PARAMS, preemptive: true, build: |params| share::build("proportional", Renewal::OnChange, params), ..PLAIN },
+    PolicyInfo { name: "max-min", aliases: &["max_min_fairness"], summary: "least share of time as large as can be, all GPUs alike", params: share::PARAMS, preemptive: true, build: |params| share::build("max-min", Renewal::OnChange, params), ..PLAIN },
+    PolicyInfo { name: "max-min-perf", aliases: &["max_min_fairness_perf"], summary: "least normalised throughput as large as can be, then the sum", params: share::PARAMS, preemptive: true, heterogeneity_aware: true, build: |params| share::build("max-min-perf", Renewal::OnChange, params), ..PLAIN },
+    PolicyInfo { name: "max-min-packed", aliases: &["max_min_fairness_packed"], summary: "max-min-perf with two jobs on one GPU where that helps", params: share::PARAMS, preemptive: true, packs: true, heterogeneity_aware: true, build: |params| share::build("max-min-packed", Renewal::OnChange, params) },
+    PolicyInfo { name: "water-filling", aliases: &["max_min_fairness_water_filling"], summary: "max-min level by level, all GPUs alike", params: share::PARAMS, preemptive: true, build: |params| share::build("water-filling", Renewal::OnChange, params), ..PLAIN },
+    PolicyInfo { name: "water-filling-perf", aliases: &["max_min_fairness_water_filling_perf"], summary: "max-min-perf level by level: nobody can gain without a worse-off job losing", params: share::PARAMS, preemptive: true, heterogeneity_aware: true, build: |params| share::build("water-filling-perf", Renewal::OnChange, params), ..PLAIN },
+    PolicyInfo { name: "water-filling-packed", aliases: &["max_min_fairness_water_filling_packed"], summary: "water-filling-perf with two jobs on one GPU", params: share::PARAMS, preemptive: true, packs: true, heterogeneity_aware: true, build: |params| share::build("water-filling-packed", Renewal::OnChange, params) },
+    PolicyInfo { name: "ftf", aliases: &["finish_time_fairness"], summary: "least worst finish-time ratio against a private share, all GPUs alike", params: share::PARAMS, preemptive: true, build: |params| share::build("ftf", Renewal::EveryRound, params), ..PLAIN },
+    PolicyInfo { name: "ftf-perf", aliases: &["finish_time_fairness_perf"], summary: "least worst finish-time ratio against a private share", params: share::PARAMS, preemptive: true, heterogeneity_aware: true, build: |params| share::build("ftf-perf", Renewal::EveryRound, params), ..PLAIN },
+    PolicyInfo { name: "ftf-packed", aliases: &["finish_time_fairness_packed"], summary: "ftf-perf with two jobs on one GPU", params: share::PARAMS, preemptive: true, packs: true, heterogeneity_aware: true, build: |params| share::build("ftf-packed", Renewal::EveryRound, params) },
+    PolicyInfo { name: "makespan", aliases: &["min_total_duration"], summary: "all done as early as can be, all GPUs alike", params: share::MAKESPAN_PARAMS, preemptive: true, build: |params| share::build("makespan", Renewal::EveryRound, params), ..PLAIN },
+    PolicyInfo { name: "makespan-perf", aliases: &["min_total_duration_perf"], summary: "all done as early as can be", params: share::MAKESPAN_PARAMS, preemptive: true, heterogeneity_aware: true, build: |params| share::build("makespan-perf", Renewal::EveryRound, params), ..PLAIN },
+    PolicyInfo { name: "makespan-packed", aliases: &["min_total_duration_packed"], summary: "makespan-perf with two jobs on one GPU", params: share::MAKESPAN_PARAMS, preemptive: true, packs: true, heterogeneity_aware: true, build: |params| share::build("makespan-packed", Renewal::EveryRound, params) },
+    PolicyInfo { name: "max-throughput-perf", aliases: &["max_sum_throughput_perf"], summary: "most steps per second in all", params: share::PARAMS, preemptive: true, heterogeneity_aware: true, build: |params| share::build("max-throughput-perf", Renewal::OnChange, params), ..PLAIN },
+    PolicyInfo { name: "max-throughput-cost-perf", aliases: &["max_sum_throughput_normalized_by_cost_perf"], summary: "most steps per dollar in all", params: share::PARAMS, preemptive: true, heterogeneity_aware: true, build: |params| share::build("max-throughput-cost-perf", Renewal::OnChange, params), ..PLAIN },
+    PolicyInfo { name: "max-throughput-cost-slo-perf", aliases: &["max_sum_throughput_normalized_by_cost_perf_SLOs"], summary: "most steps per dollar with deadlines kept", params: share::PARAMS, preemptive: true, heterogeneity_aware: true, build: |params| share::build("max-throughput-cost-slo-perf", Renewal::EveryRound, params), ..PLAIN },
+    PolicyInfo { name: "max-throughput-cost-slo-packed", aliases: &["max_sum_throughput_normalized_by_cost_packed_SLOs"], summary: "most steps per dollar with deadlines kept, two jobs on one GPU", params: share::PARAMS, preemptive: true, packs: true, heterogeneity_aware: true, build: |params| share::build("max-throughput-cost-slo-packed", Renewal::EveryRound, params) },
+    PolicyInfo { name: "strategy-proof", aliases: &["max_min_fairness_strategy_proof"], summary: "largest product of throughputs, discounted so that lying about speeds does not pay", params: share::PARAMS, preemptive: true, heterogeneity_aware: true, build: |params| share::build("strategy-proof", Renewal::OnChange, params), ..PLAIN },
+    PolicyInfo { name: "hierarchical", summary: "water-filling over users with weights and rules of their own", params: share::PARAMS, preemptive: true, heterogeneity_aware: true, build: |params| share::build("hierarchical", Renewal::OnChange, params), ..PLAIN },
+    PolicyInfo { name: "gandiva", aliases: &[], summary: "equal shares for jobs and for random pairs that pay", params: share::FORMULA_PARAMS, preemptive: true, packs: true, heterogeneity_aware: true, build: |params| share::build("gandiva", Renewal::OnChange, params) },
     PolicyInfo { name: "lag-match", summary: "each job on the GPU type where it gains most, and nobody behind a fair share for long", params: lag::MATCH_PARAMS, preemptive: true, heterogeneity_aware: true, build: lag::build_match, ..PLAIN },
     PolicyInfo { name: "lag-gittins", summary: "lag-match that also goes by uncertain estimates", params: lag::GITTINS_PARAMS, preemptive: true, heterogeneity_aware: true, build: lag::build_gittins, ..PLAIN },
     PolicyInfo { name: "lag-srsf", summary: "lag-match that knows how long jobs still run", params: lag::SRSF_PARAMS, preemptive: true, heterogeneity_aware: true, build: lag::build_srsf, ..PLAIN },
@@ -65,6 +91,18 @@ pub fn build(spec: &str) -> Result<Box<dyn Policy>, PolicyError> {
     let (name, params) = spec.split_once(':').unwrap_or((spec, ""));
     let info = find(name)?;
     (info.build)(&Params::parse(info.name, info.params, params)?)
+}
+
+/// The same policy with a parameter set, if it knows that parameter and it was not given.
+pub fn with_param(spec: &str, key: &str, value: &str) -> String {
+    let (name, params) = spec.split_once(':').unwrap_or((spec, ""));
+    let knows = find(name).is_ok_and(|info| info.params.iter().any(|param| param.name == key));
+    let is_given = params.split(',').any(|param| param.split_once('=').is_some_and(|(given, _)| given == key));
+    match (knows && !is_given, params.is_empty()) {
+        (false, _) => spec.to_owned(),
+        (true, true) => format!("{name}:{key}={value}"),
+        (true, false) => format!("{spec},{key}={value}"),
+    }
 }
 
 #[cfg(test)]
@@ -86,6 +124,15 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn a_parameter_is_set_where_it_is_known_and_not_given() {
+        let with = |spec| with_param(spec, "solver", "interior");
+        assert_eq!(with("max-min-perf"), "max-min-perf:solver=interior");
+        assert_eq!(with("max_min_fairness_perf:tick=60"), "max_min_fairness_perf:tick=60,solver=interior");
+        assert_eq!(with("max-min-perf:solver=price"), "max-min-perf:solver=price");
+        assert_eq!(with("fcfs"), "fcfs");
     }
 
     #[test]

@@ -83,7 +83,7 @@ mod tests {
         let states = vec![JobState { phase: Phase::Waiting, ..JobState::default() }; 4];
         let snapshot = Snapshot {
             now: Time::ZERO,
-            has_rounds: false,
+            round: None,
             is_tick: false,
             bound: &bound,
             states: &states,

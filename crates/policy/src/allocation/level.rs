@@ -1,0 +1,122 @@
+//! The step that max-min, finish-time fairness and makespan share: the highest common level, then as much as possible on top of it.
+
+use super::Solver;
+use super::interior;
+use super::rows::Rows;
+use rota_solver::SolveError;
+use rota_solver::max_sum::{SumGoal, max_sum_with_floors};
+use rota_solver::price::{Identical, Method, Options, Warm, maximise_level};
+use rota_solver::requirement::{Ceiling, Requirement};
+
+/// Given up of every floor in the second pass, relatively, so that rounding cannot make the floors infeasible.
+const FLOOR_SLACK: f64 = 1e-7;
+
+/// Rows for which the second pass may try a slower method.
+const FEW_ROWS: usize = 4096;
+
+/// Gap at which a slower method is tried.
+const TOLERANCE: f64 = 1e-6;
+
+impl Solver {
+    /// What merged rows are solved with.
+    pub(super) fn options(self) -> Options {
+        let first = match self {
+            Solver::Price => Method::Prices,
+            Solver::Interior => Method::Backend,
+        };
+        Options { tolerance: TOLERANCE, backend_seconds: 600.0, first, last: Method::Backend, identical: Identical::Keep }
+    }
+
+    /// Whether identical claims become one row.
+    pub(super) fn identical(self) -> Identical {
+        match self {
+            Solver::Price => Identical::Merge,
+            Solver::Interior => Identical::Keep,
+        }
+    }
+}
+
+/// The word for a method.
+pub(super) fn method_name(method: Method) -> &'static str {
+    match method {
+        Method::Prices => "price",
+        Method::PlainCuts => "price-plain",
+        Method::Backend => "clarabel",
+    }
+}
+
+/// What rows ask for: `slope·level / (1 − bend·level)`; an empty bend is zero.
+pub(super) struct Need {
+    pub slope: Vec<f64>,
+    pub bend: Vec<f64>,
+}
+
+/// Shares at the highest level.
+pub(super) struct Levelled {
+    /// What each claim gets, claims × types.
+    pub shares: Vec<f64>,
+    /// The level these shares give the worst-off claim.
+    pub level: f64,
+    /// No allocation gives a higher one.
+    pub upper_bound: f64,
+    pub solver: &'static str,
+}
+
+/// Raises the common level as far as it goes and then, with prices, maximises the sum of rates over fair rates with that level as floor.
+pub(super) fn level_then_sum(rows: &Rows, need: &Need, solver: Solver, warm: &mut Option<Warm>) -> Result<Levelled, SolveError> {
+    let requirement = Requirement::general(&[], &need.slope, &need.bend, Ceiling::Common)?;
+    let straight = need.bend.iter().all(|&bend| bend <= 0.0);
+    let found = if need.slope.iter().all(|&slope| slope <= 0.0) {
+        // Nobody asks for a level: only the sum counts.
+        Found { shares: None, level: 0.0, upper_bound: 0.0, final_already: false, solver: "none" }
+    } else if solver == Solver::Interior && straight {
+        interior::highest_level(&rows.problem, &need.slope)?
+    } else {
+        let usable = warm.as_ref().filter(|warm| warm.prices.len() == rows.problem.columns());
+        let solution = maximise_level(&rows.problem, &requirement, &solver.options(), usable)?;
+        *warm = Some(solution.warm());
+        Found {
+            final_already: solution.closed_rows(&rows.problem, &requirement).iter().all(|closed| *closed),
+            level: solution.level,
+            upper_bound: solution.upper_bound,
+            solver: method_name(solution.method),
+            shares: Some(solution.shares),
+        }
+    };
+    let floor = |row: usize| (requirement.at(row, found.level).0 * (1.0 - FLOOR_SLACK)).min(rows.problem.best_rate(row));
+    let floors: Vec<f64> = (0..rows.problem.rows()).map(floor).collect();
+    // Where nobody can have more than its level, there is nothing left to maximise.
+    let second = match solver {
+        Solver::Price if !found.final_already => second_pass(rows, &floors)?,
+        _ => None,
+    };
+    let nothing = || vec![0.0; rows.problem.rows() * rows.problem.columns()];
+    let shares = rows.expand(second.or(found.shares).unwrap_or_else(nothing), &floors);
+    let mut level = f64::INFINITY;
+    rows.each_rate(&shares, |row, rate| level = level.min(requirement.level_of(row, rate)));
+    let level = if level.is_finite() { level } else { 0.0 };
+    Ok(Levelled { shares, level, upper_bound: found.upper_bound.max(level), solver: found.solver })
+}
+
+/// The outcome of the first pass, rows × types.
+pub(super) struct Found {
+    pub shares: Option<Vec<f64>>,
+    pub level: f64,
+    pub upper_bound: f64,
+    /// Whether it is proven that no row can have more without another falling below the level.
+    pub final_already: bool,
+    pub solver: &'static str,
+}
+
+/// The greatest sum of rates over fair rates that keeps the floors; none if it cannot be had, and then the first pass must do.
+fn second_pass(rows: &Rows, floors: &[f64]) -> Result<Option<Vec<f64>>, SolveError> {
+    let weights: Vec<f64> = rows.fair.iter().map(|fair| fair.recip()).collect();
+    let goal = SumGoal { weights: &weights, factors: &vec![1.0; rows.problem.columns()], floors };
+    // The sum need not be exact, the floors must be kept. Only where rows are few is it worth another method's time.
+    let last = if rows.problem.rows() <= FEW_ROWS { Method::PlainCuts } else { Method::Prices };
+    match max_sum_with_floors(&rows.problem, &goal, &Options { tolerance: 1e-3, last, ..Solver::Price.options() }) {
+        Ok(solution) if solution.shortfall <= FLOOR_SLACK => Ok(Some(solution.shares)),
+        Ok(_) | Err(SolveError::Infeasible | SolveError::Backend(_)) => Ok(None),
+        Err(other) => Err(other),
+    }
+}

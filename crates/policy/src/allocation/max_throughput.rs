@@ -1,0 +1,115 @@
+//! `max-throughput-perf` and its kin: the most steps, or the most steps per dollar, whoever makes them.
+//!
+//! With deadlines, a claim that can still make its own asks for the rate that does. First the fraction of those rates that all can have
+//! together is made as large as it can be, up to all of them, then the sum is maximised with that as floors: where not every deadline can be
+//! kept, everybody with one gets the same part of what it needs, rather than nobody anything. Deadlines that have passed, or that the
+//! claim could not keep even alone, ask for nothing.
+
+use super::demand::{Allocation, Claim, Demand, relative_gap};
+use super::interior;
+use super::level::method_name;
+use super::rows::{Rows, Speeds};
+use super::{Allocator, Solver};
+use rota_solver::SolveError;
+use rota_solver::max_sum::{SumGoal, max_sum_with_floors};
+use rota_solver::price::maximise_level;
+use rota_solver::requirement::Requirement;
+
+/// Given up of floors that all can have together, relatively, so that rounding cannot make them infeasible.
+pub(super) const FLOOR_SLACK: f64 = 1e-9;
+
+/// What is summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Steps per second.
+    Steps,
+    /// Steps per second over dollars per GPU-hour.
+    StepsPerDollar,
+    /// The same, deadlines kept as far as possible.
+    StepsPerDollarInTime,
+}
+
+impl Value {
+    /// What a step is worth on each type.
+    pub fn factors(self, demand: &Demand<'_>) -> Result<Vec<f64>, SolveError> {
+        if self == Value::Steps {
+            return Ok(vec![1.0; demand.gpus.len()]);
+        }
+        let bad = |index: &usize| demand.gpus[*index] > 0.0 && demand.prices[*index] <= 0.0;
+        match (0..demand.gpus.len()).find(bad) {
+            Some(index) => Err(SolveError::Number {
+                what: "price",
+                index,
+                value: demand.prices[index],
+                wanted: "above zero, which steps per dollar need",
+            }),
+            None => Ok(demand.prices.iter().map(|price| if *price > 0.0 { price.recip() } else { 0.0 }).collect()),
+        }
+    }
+}
+
+/// The rate that keeps a claim's deadline; 0 if there is none, it has passed, or even the best rate would not do.
+pub(super) fn rate_in_time(claim: &Claim, gpus: &[f64]) -> f64 {
+    let best = claim.rates.iter().zip(gpus).filter(|(_, gpus)| **gpus > 0.0).fold(0.0, |best: f64, (&rate, _)| best.max(rate));
+    match claim.deadline {
+        Some(seconds) if seconds > 0.0 && seconds.is_finite() && claim.remaining <= best * seconds => claim.remaining / seconds,
+        _ => 0.0,
+    }
+}
+
+pub(super) struct MaxThroughput {
+    value: Value,
+    solver: Solver,
+}
+
+impl MaxThroughput {
+    pub fn new(value: Value, solver: Solver) -> Self {
+        Self { value, solver }
+    }
+
+    /// The floors of the second step from the rates that keep deadlines.
+    fn floors(&self, rows: &Rows, wanted: &[f64]) -> Result<Vec<f64>, SolveError> {
+        if wanted.iter().all(|&rate| rate <= 0.0) {
+            return Ok(wanted.to_vec());
+        }
+        let level = match self.solver {
+            Solver::Price => maximise_level(&rows.problem, &Requirement::max_min(wanted)?, &self.solver.options(), None)?.level,
+            Solver::Interior => interior::highest_level(&rows.problem, wanted)?.level,
+        };
+        let part = (level * (1.0 - FLOOR_SLACK)).min(1.0);
+        Ok(wanted.iter().map(|rate| rate * part).collect())
+    }
+}
+
+impl Allocator for MaxThroughput {
+    fn allocate(&mut self, demand: &Demand<'_>) -> Result<Allocation, SolveError> {
+        demand.check()?;
+        let in_time = self.value == Value::StepsPerDollarInTime;
+        let wanted = |claim: usize| if in_time { rate_in_time(&demand.claims[claim], demand.gpus) } else { 0.0 };
+        let Some(rows) = Rows::new(demand, Speeds::Real, self.solver.identical(), &[&wanted])? else {
+            return Ok(Allocation::nothing(demand));
+        };
+        let factors = self.value.factors(demand)?;
+        let floors = self.floors(&rows, &rows.keys[0])?;
+        let (shares, objective, upper_bound, solver) = match self.solver {
+            Solver::Price => {
+                let goal = SumGoal { weights: &vec![1.0; rows.problem.rows()], factors: &factors, floors: &floors };
+                let found = max_sum_with_floors(&rows.problem, &goal, &self.solver.options())?;
+                (found.shares, found.value, found.upper_bound, method_name(found.method))
+            }
+            Solver::Interior => {
+                let found = interior::greatest_sum(&rows.problem, &factors, &floors)?;
+                (found.shares, found.value, found.upper_bound, "clarabel")
+            }
+        };
+        Ok(Allocation {
+            shares: rows.expand(shares, &floors),
+            pairs: Vec::new(),
+            objective,
+            upper_bound,
+            gap: relative_gap(objective, upper_bound),
+            rows: rows.problem.rows(),
+            solver,
+        })
+    }
+}

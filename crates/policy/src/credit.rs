@@ -1,0 +1,88 @@
+//! Credit: what a job or pair should get of each GPU type's time, and what it is owed of it.
+
+use rota_core::{GpuTypeId, JobId};
+use smallvec::SmallVec;
+
+/// Rounds of credit a job can be behind, and ahead.
+const OWED_ROUNDS_MAX: f64 = 20.0;
+const AHEAD_ROUNDS_MAX: f64 = 2.0;
+/// What a turn is worth, in rounds of credit, to a job whose share is all of its time: it can never catch up.
+const URGENT_ROUNDS: f64 = 10.0;
+
+/// One number a GPU type.
+pub type PerType = SmallVec<[f64; 4]>;
+
+/// Shares earn credit as time passes, running spends it; both by GPU type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Account {
+    /// The job, or the first of a pair.
+    pub job: JobId,
+    /// The second of a pair.
+    pub partner: Option<JobId>,
+    shares: PerType,
+    credit_seconds: PerType,
+    urgent_rounds: f64,
+}
+
+impl Account {
+    /// An account with the credit of one round.
+    pub fn open(job: JobId, partner: Option<JobId>, shares: PerType, round_seconds: f64) -> Self {
+        let credit_seconds = shares.iter().map(|share| share * round_seconds).collect();
+        let mut account = Self { job, partner, shares, credit_seconds, urgent_rounds: 0.0 };
+        account.note_urgency();
+        account
+    }
+
+    /// The same account with other shares: what is owed stays owed.
+    pub fn renew(&mut self, shares: PerType) {
+        self.shares = shares;
+        self.note_urgency();
+    }
+
+    fn note_urgency(&mut self) {
+        self.urgent_rounds = if self.shares.iter().sum::<f64>() >= 0.999 { URGENT_ROUNDS } else { 0.0 };
+    }
+
+    /// Books some time, and where it was run if it was.
+    pub fn accrue(&mut self, seconds: f64, ran: Option<(GpuTypeId, f64)>, round_seconds: f64) {
+        for (index, (credit, share)) in self.credit_seconds.iter_mut().zip(&self.shares).enumerate() {
+            let spent = ran.filter(|(gpu_type, _)| gpu_type.index() == index).map_or(0.0, |(_, seconds)| seconds);
+            let owed = *credit + share * seconds - spent;
+            *credit = owed.clamp(-AHEAD_ROUNDS_MAX * round_seconds, OWED_ROUNDS_MAX * round_seconds);
+        }
+    }
+
+    /// Rounds that a turn on this type now pays back, for one that has `stay` rounds of reason to be there already.
+    pub fn owed_rounds(&self, gpu_type: usize, stay: f64, round_seconds: f64) -> f64 {
+        if self.shares[gpu_type] > 0.0 {
+            (self.credit_seconds[gpu_type] / round_seconds + stay + self.urgent_rounds).max(0.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// Rounds that a turn on whatever type pays back.
+    pub fn owed_rounds_anywhere(&self, stay: f64, round_seconds: f64) -> f64 {
+        (self.credit_seconds.iter().sum::<f64>() / round_seconds + stay).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_passed_over_is_owed_and_who_runs_pays() {
+        let mut account = Account::open(JobId(0), None, PerType::from_slice(&[0.5, 0.0]), 360.0);
+        assert!((account.owed_rounds(0, 0.0, 360.0) - 0.5).abs() < 1e-12, "the credit of its first round");
+        account.accrue(720.0, None, 360.0);
+        assert!((account.owed_rounds(0, 0.0, 360.0) - 1.5).abs() < 1e-12);
+        account.accrue(360.0, Some((GpuTypeId(0), 360.0)), 360.0);
+        assert!((account.owed_rounds(0, 0.0, 360.0) - 1.0).abs() < 1e-12);
+        assert!(account.owed_rounds(1, 5.0, 360.0) <= 0.0, "no share, no credit");
+        account.renew(PerType::from_slice(&[0.0, 1.0]));
+        assert!(account.owed_rounds(1, 0.0, 360.0) >= URGENT_ROUNDS, "all of its time");
+        account.accrue(1e9, None, 360.0);
+        assert!(account.owed_rounds(1, 0.0, 360.0) <= URGENT_ROUNDS + OWED_ROUNDS_MAX);
+    }
+}

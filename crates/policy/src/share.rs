@@ -1,0 +1,488 @@
+//! Policies that divide time: an allocation says which share of the time each job should be on each GPU type, and credits make it so.
+//!
+//! A job earns its share as time passes and spends it by running; both are kept per GPU type, over any number of new allocations, so a
+//! job that was passed over is owed, not forgotten. When a round ends, the assignment of jobs to types that pays back most is chosen;
+//! between rounds, what falls free is given out at once. A little worth for speed alone keeps every GPU busy.
+
+use crate::allocation::{self, Allocator, Claim, Demand, PairRates, PairShare, Solver};
+use crate::credit::{Account, PerType};
+use crate::entities::Entities;
+use crate::gandiva::Gandiva;
+use crate::pairing::{Candidate, choose, join_waiting};
+use crate::params::{Param, Params, PolicyError};
+use crate::{Context, Policy};
+use rota_core::{Bound, ClassId, GpuTypeId, JobId, Preempt, Shape, Snapshot, Span, Target, Time, Wish};
+use rota_solver::match_prices::{Matching, match_by_prices};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// What speed alone is worth, against a round of credit.
+const SPEED_WORTH: f64 = 0.02;
+/// Reason to stay where restarts are free: enough not to move for next to nothing.
+const STAY_ROUNDS_FREE: f64 = 0.5;
+/// What two jobs must make together of what they make alone before one joins the other unasked: less would slow the one that runs
+/// for too little.
+const JOIN_PARTS_MIN: f64 = 1.2;
+
+/// Whole GPUs that a job of this shape takes.
+pub(crate) fn size(shape: &Shape) -> f64 {
+    f64::from(shape.gpus) * shape.share.fraction()
+}
+
+/// When an allocation is made anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// When jobs come or go: nothing else changes it.
+    OnChange,
+    /// At the end of every round too: it depends on what jobs have done.
+    EveryRound,
+}
+
+/// Whether an allocation tells GPU types apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    /// It does: a share of one type is not a share of another.
+    Types,
+    /// It does not: a share is of any GPU, so each job gets its part of every type. Otherwise chance would leave a job on a slow type
+    /// for good.
+    Blind,
+    /// It does not, but jobs are put where they run fastest: shares say who runs, speeds say where.
+    Fastest,
+}
+
+/// Policies that take all GPUs to be alike.
+const BLIND: &[&str] = &["max-min", "water-filling", "ftf", "makespan"];
+
+/// A policy made of an allocation.
+pub struct Share {
+    allocator: Box<dyn Allocator>,
+    renewal: Renewal,
+    sight: Sight,
+    tick: Span,
+    stay_rounds: f64,
+    /// Found from the first snapshot.
+    entities: Option<Entities>,
+    active: BTreeSet<JobId>,
+    last: Time,
+    next_tick: Time,
+    capacities: Vec<f64>,
+    nodes_up: usize,
+    is_stale: bool,
+    /// Accounts of jobs alone, by id; those of jobs that came since the last allocation are not there yet.
+    singles: Vec<Account>,
+    /// Accounts of pairs, the lower id first, by ids.
+    pairs: Vec<Account>,
+    /// Prices of the last allocation.
+    prices: Vec<f64>,
+}
+
+const SOLVER: Param = Param {
+    name: "solver",
+    default: "price",
+    meaning: "price (quick, ends at a vertex) or interior (interior point, as Gavel solves it)",
+};
+const fn stay(default: &'static str) -> Param {
+    Param {
+        name: "stay",
+        default,
+        meaning: "rounds of credit a running job is worth more than one that must restart; at most half a round where restarts are free",
+    }
+}
+const TICK: Param =
+    Param { name: "tick", default: "360", meaning: "seconds after which all is weighed again; with rounds, their length" };
+
+/// Parameters of policies whose shares depend on who is there.
+pub const PARAMS: &[Param] = &[SOLVER, stay("2"), TICK];
+/// Parameters of the makespan policies, which gain nothing from restarts.
+pub const MAKESPAN_PARAMS: &[Param] = &[SOLVER, stay("4"), TICK];
+/// Parameters of policies whose shares follow from a formula.
+pub const FORMULA_PARAMS: &[Param] = &[stay("2"), TICK];
+
+/// The policy that carries out the allocation of this name.
+pub fn build(name: &'static str, renewal: Renewal, params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    let solver = match params.word("solver") {
+        "price" | "" => Solver::Price,
+        "interior" => Solver::Interior,
+        _ => return Err(params.bad_value("solver", "one of price, interior")),
+    };
+    let known = if name == "gandiva" { Some(Gandiva::boxed()) } else { allocation::allocator(name, solver) };
+    let unknown = || PolicyError::UnknownPolicy { given: name.to_owned(), known: allocation::NAMES.join(", ") };
+    let allocator = known.ok_or_else(unknown)?;
+    let tick = Span::from_seconds(params.number("tick", 0.1, 1e8)?).unwrap_or_default();
+    let sight = match name {
+        "gandiva" => Sight::Fastest,
+        _ if BLIND.contains(&name) => Sight::Blind,
+        _ => Sight::Types,
+    };
+    Ok(Box::new(Share::new(allocator, renewal, sight, tick, params.number("stay", 0.0, 100.0)?)))
+}
+
+impl Share {
+    /// A policy that carries out what an allocator says.
+    fn new(allocator: Box<dyn Allocator>, renewal: Renewal, sight: Sight, tick: Span, stay_rounds: f64) -> Self {
+        Self {
+            allocator,
+            renewal,
+            sight,
+            tick,
+            stay_rounds,
+            entities: None,
+            active: BTreeSet::new(),
+            last: Time::ZERO,
+            next_tick: Time::ZERO,
+            capacities: Vec::new(),
+            nodes_up: 0,
+            is_stale: true,
+            singles: Vec::new(),
+            pairs: Vec::new(),
+            prices: Vec::new(),
+        }
+    }
+
+    /// Books the time since the last decision: earned by share, spent by running.
+    fn accrue(&mut self, snapshot: &Snapshot<'_>, round_seconds: f64) {
+        let (from, seconds) = (self.last, snapshot.now.since(self.last).seconds());
+        self.last = snapshot.now;
+        if seconds == 0.0 {
+            return;
+        }
+        let ran = |job: JobId| {
+            let gpu_type = snapshot.type_now(job)?;
+            Some((gpu_type, snapshot.now.since(snapshot.states[job.index()].since.max(from)).seconds()))
+        };
+        for account in self.singles.iter_mut().chain(&mut self.pairs) {
+            let here = ran(account.job).filter(|_| snapshot.states[account.job.index()].partner == account.partner);
+            account.accrue(seconds, here, round_seconds);
+        }
+    }
+
+    fn look_around(&mut self, snapshot: &Snapshot<'_>) {
+        let nodes_up = snapshot.nodes_up.iter().filter(|up| **up).count();
+        if self.capacities.is_empty() || nodes_up != self.nodes_up {
+            self.nodes_up = nodes_up;
+            self.capacities = snapshot.capacities();
+            self.is_stale = true;
+        }
+        for view in snapshot.changed_jobs() {
+            if view.state.phase.is_active() {
+                self.is_stale |= self.active.insert(view.id());
+            } else if self.active.remove(&view.id()) {
+                self.is_stale = true;
+                self.singles.retain(|account| account.job != view.id());
+                self.pairs.retain(|pair| pair.job != view.id() && pair.partner != Some(view.id()));
+            }
+        }
+    }
+
+    /// The price of each type now; those without one cost the same.
+    fn look_at_prices(&mut self, snapshot: &Snapshot<'_>) {
+        let types = &snapshot.bound.cluster.types;
+        let price = |kind: &rota_core::GpuType| snapshot.bound.prices.price_at(&kind.name, snapshot.now).unwrap_or(1.0);
+        let prices = types.iter().map(price).collect::<Vec<_>>();
+        self.is_stale |= prices != self.prices;
+        self.prices = prices;
+    }
+
+    fn allocate(&mut self, snapshot: &Snapshot<'_>, round_seconds: f64) {
+        self.is_stale = false;
+        let entities = self.entities.get_or_insert_with(|| Entities::of(snapshot.bound));
+        let claim = |&job: &JobId| Claim { entity: entities.of_job(job, snapshot.bound), ..claim(job, snapshot) };
+        let claims = self.active.iter().map(claim).collect::<Vec<_>>();
+        let demand = Demand {
+            claims: &claims,
+            gpus: &self.capacities,
+            prices: &self.prices,
+            pairs: snapshot.bound,
+            entities: &entities.list,
+        };
+        let allocation = self.allocator.allocate(&demand).ok();
+        let types = self.capacities.len();
+        let mut old = std::mem::take(&mut self.singles).into_iter().peekable();
+        for (position, claim) in claims.iter().enumerate() {
+            let known = old.next_if(|account| account.job == claim.id);
+            // A failed solve must not stop the queue: who had a share keeps it, and the others are ranked by speed alone.
+            let shares = match (&allocation, self.sight) {
+                (None, _) => None,
+                (Some(found), Sight::Blind) => Some(spread(&found.shares[position * types..][..types], claim, &self.capacities)),
+                (Some(found), _) => Some(PerType::from_slice(&found.shares[position * types..][..types])),
+            };
+            self.singles.push(renewed(known, (claim.id, None), shares, types, round_seconds));
+        }
+        if let Some(found) = &allocation {
+            self.renew_pairs(&claims, &found.pairs, round_seconds);
+        }
+    }
+
+    fn renew_pairs(&mut self, claims: &[Claim], found: &[PairShare], round_seconds: f64) {
+        let types = self.capacities.len();
+        let mut shares_of: BTreeMap<(JobId, JobId), PerType> = BTreeMap::new();
+        for pair in found {
+            let (a, b) = (claims[pair.first].id, claims[pair.second].id);
+            let shares = shares_of.entry((a.min(b), a.max(b))).or_insert_with(|| PerType::from_elem(0.0, types));
+            shares[pair.gpu_type] += pair.share;
+        }
+        let old = std::mem::take(&mut self.pairs).into_iter().map(|account| ((account.job, account.partner), account));
+        let mut old = old.collect::<HashMap<_, _>>();
+        for ((a, b), shares) in shares_of {
+            let ids = (a, Some(b));
+            self.pairs.push(renewed(old.remove(&ids), ids, Some(shares), types, round_seconds));
+        }
+    }
+
+    /// Who should run where when everybody may be moved.
+    fn assign_all(&self, snapshot: &Snapshot<'_>, round_seconds: f64) -> Wish {
+        if self.pairs.is_empty() {
+            let types = self.assign(self.singles.iter(), &self.capacities, snapshot, round_seconds);
+            return Wish::Assignment { types, pairs: Vec::new(), preempt: Preempt::Always };
+        }
+        let stay = self.stay(snapshot);
+        let mut candidates = Vec::new();
+        for account in &self.singles {
+            let mut worths = Vec::with_capacity(self.capacities.len());
+            self.value(account, snapshot, stay, round_seconds, &mut worths);
+            let gang = size(snapshot.bound.shape(account.job));
+            candidates.push(Candidate { first: account.job, second: None, gang, worths });
+        }
+        for account in &self.pairs {
+            let Some(b) = account.partner else { continue };
+            let a = account.job;
+            let gang = size(snapshot.bound.shape(a));
+            let together_on = snapshot.type_now(a).filter(|_| snapshot.states[a.index()].partner == Some(b));
+            let worth = |index: usize| {
+                let gpu_type = GpuTypeId::from_index(index);
+                let Some(part) = snapshot.bound.pair_part(a, b, gpu_type) else { return 0.0 };
+                let here = if together_on == Some(gpu_type) { stay } else { 0.0 };
+                let speed = part.0 * speed_part(a, index, snapshot) + part.1 * speed_part(b, index, snapshot);
+                gang * (self.owed(account, index, here, round_seconds, speed) + SPEED_WORTH * (1.0 + here) * speed)
+            };
+            let worths = (0..self.capacities.len()).map(worth).collect();
+            candidates.push(Candidate { first: a, second: Some(b), gang, worths });
+        }
+        let jobs = self.singles.iter().map(|account| account.job).collect::<Vec<_>>();
+        choose(candidates, &jobs, &self.capacities, JOIN_PARTS_MIN, snapshot)
+    }
+
+    /// Whether a job waits that might fit into what is free, or beside another.
+    fn somebody_could_start(&self, snapshot: &Snapshot<'_>) -> bool {
+        let mut free = self.capacities.clone();
+        let mut smallest = f64::INFINITY;
+        for &job in &self.active {
+            let gang = size(snapshot.bound.shape(job));
+            match snapshot.type_now(job) {
+                None => smallest = smallest.min(gang),
+                Some(_) if snapshot.states[job.index()].partner.is_some_and(|partner| partner < job) => {}
+                Some(gpu_type) => free[gpu_type.index()] -= gang,
+            }
+        }
+        smallest.is_finite() && (!self.pairs.is_empty() || free.iter().any(|free| *free >= smallest - 1e-9))
+    }
+
+    fn stay(&self, snapshot: &Snapshot<'_>) -> f64 {
+        if snapshot.restart_cost > Span::ZERO { self.stay_rounds } else { self.stay_rounds.min(STAY_ROUNDS_FREE) }
+    }
+
+    /// Rounds that a turn on this type pays back.
+    fn owed(&self, account: &Account, gpu_type: usize, stay: f64, round_seconds: f64, speed: f64) -> f64 {
+        match self.sight {
+            Sight::Types | Sight::Blind => account.owed_rounds(gpu_type, stay, round_seconds),
+            Sight::Fastest => account.owed_rounds_anywhere(stay, round_seconds) * speed,
+        }
+    }
+
+    /// Adds the worth of a job alone on each type; 0 where it cannot be.
+    fn value(&self, account: &Account, snapshot: &Snapshot<'_>, stay: f64, round_seconds: f64, values: &mut Vec<f64>) {
+        let job = account.job;
+        let (shape, speeds) = (snapshot.bound.shape(job), snapshot.bound.speeds(job));
+        let best_speed = snapshot.bound.best_speed(job).max(f64::MIN_POSITIVE);
+        let here = snapshot.type_now(job).filter(|_| snapshot.states[job.index()].partner.is_none());
+        values.extend(speeds.iter().enumerate().map(|(index, speed)| {
+            let gpu_type = GpuTypeId::from_index(index);
+            if !shape.types.contains(gpu_type) {
+                return 0.0;
+            }
+            let stay = if here == Some(gpu_type) { stay } else { 0.0 };
+            let speed = speed / best_speed;
+            size(shape) * (self.owed(account, index, stay, round_seconds, speed) + SPEED_WORTH * (1.0 + stay) * speed)
+        }));
+    }
+
+    /// Matches jobs to what is free of each type.
+    fn assign<'a>(
+        &self,
+        accounts: impl Iterator<Item = &'a Account> + Clone,
+        free: &[f64],
+        snapshot: &Snapshot<'_>,
+        round_seconds: f64,
+    ) -> Vec<(JobId, Option<GpuTypeId>)> {
+        let stay = self.stay(snapshot);
+        let mut values = Vec::with_capacity(self.singles.len() * free.len());
+        accounts.clone().for_each(|account| self.value(account, snapshot, stay, round_seconds, &mut values));
+        let sizes = accounts.clone().map(|account| size(snapshot.bound.shape(account.job))).collect::<Vec<_>>();
+        let matched = match_by_prices(&Matching { values: &values, sizes: &sizes, capacities: free });
+        // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
+        let mut matched = matched.unwrap_or_else(|_| vec![None; sizes.len()]);
+        self.move_up(accounts.clone().map(|account| account.job), &sizes, &mut matched, free, snapshot, round_seconds);
+        accounts.map(|account| account.job).zip(matched.into_iter().map(|column| column.map(GpuTypeId::from_index))).collect()
+    }
+
+    /// Moves jobs to faster types that nobody else wants. A job that runs moves only for more than its restart costs in two rounds.
+    fn move_up(
+        &self,
+        jobs: impl Iterator<Item = JobId>,
+        sizes: &[f64],
+        matched: &mut [Option<usize>],
+        free: &[f64],
+        snapshot: &Snapshot<'_>,
+        round_seconds: f64,
+    ) {
+        if self.sight == Sight::Blind {
+            return;
+        }
+        let mut left = free.to_vec();
+        for (column, size) in matched.iter().zip(sizes) {
+            if let Some(column) = column {
+                left[*column] -= size;
+            }
+        }
+        let smallest = sizes.iter().copied().fold(f64::INFINITY, f64::min);
+        if left.iter().all(|left| *left < smallest - 1e-9) {
+            return;
+        }
+        for ((job, column), &size) in jobs.zip(matched).zip(sizes) {
+            let Some(from) = *column else { continue };
+            let (shape, speeds) = (snapshot.bound.shape(job), snapshot.bound.speeds(job));
+            let restart =
+                if snapshot.type_now(job).is_some_and(|now| now.index() == from) { snapshot.restart_cost.seconds() } else { 0.0 };
+            let pays = |to: usize| 2.0 * round_seconds * (1.0 - speeds[from] / speeds[to]) > restart;
+            let open =
+                shape.types.iter().map(GpuTypeId::index).filter(|&to| left[to] >= size - 1e-9 && speeds[to] > speeds[from]);
+            let best = open.filter(|&to| pays(to)).max_by(|a, b| speeds[*a].total_cmp(&speeds[*b]));
+            if let Some(to) = best {
+                left[from] += size;
+                left[to] -= size;
+                *column = Some(to);
+            }
+        }
+    }
+
+    /// Who should run where when whoever runs, runs on.
+    fn assign_free(&self, snapshot: &Snapshot<'_>, round_seconds: f64) -> Wish {
+        let mut free = self.capacities.clone();
+        let mut types = Vec::new();
+        let mut pairs = Vec::new();
+        for &job in &self.active {
+            let Some(gpu_type) = snapshot.type_now(job) else { continue };
+            types.push((job, Some(gpu_type)));
+            match snapshot.states[job.index()].partner {
+                Some(partner) if partner < job => pairs.push((partner, job)),
+                _ => free[gpu_type.index()] = (free[gpu_type.index()] - size(snapshot.bound.shape(job))).max(0.0),
+            }
+        }
+        let waiting = self.singles.iter().filter(|account| snapshot.type_now(account.job).is_none());
+        types.extend(self.assign(waiting, &free, snapshot, round_seconds));
+        if !self.pairs.is_empty() {
+            join_waiting(&mut types, &mut pairs, JOIN_PARTS_MIN, snapshot);
+        }
+        Wish::Assignment { types, pairs, preempt: Preempt::Always }
+    }
+}
+
+/// An account with its new shares, opened if there was none; without new shares, as it was.
+fn renewed(
+    known: Option<Account>,
+    (job, partner): (JobId, Option<JobId>),
+    shares: Option<PerType>,
+    types: usize,
+    round_seconds: f64,
+) -> Account {
+    match (known, shares) {
+        (Some(mut account), Some(shares)) => {
+            account.renew(shares);
+            account
+        }
+        (Some(account), None) => account,
+        (None, shares) => Account::open(job, partner, shares.unwrap_or_else(|| PerType::from_elem(0.0, types)), round_seconds),
+    }
+}
+
+/// The same time in all, on the types a job can use in proportion to their GPUs.
+fn spread(shares: &[f64], claim: &Claim, capacities: &[f64]) -> PerType {
+    let gpus = |index: usize| if claim.rates[index] > 0.0 { capacities[index] } else { 0.0 };
+    let usable = (0..shares.len()).map(gpus).sum::<f64>().max(f64::MIN_POSITIVE);
+    let time = shares.iter().sum::<f64>();
+    (0..shares.len()).map(|index| time * gpus(index) / usable).collect()
+}
+
+/// A job's speed on a type against its best.
+pub(crate) fn speed_part(job: JobId, gpu_type: usize, snapshot: &Snapshot<'_>) -> f64 {
+    snapshot.bound.speeds(job)[gpu_type] / snapshot.bound.best_speed(job).max(f64::MIN_POSITIVE)
+}
+
+impl PairRates for Bound {
+    fn pair(&self, first: u32, second: u32) -> Option<Box<[(f64, f64)]>> {
+        let (low, high) = (ClassId(first.min(second)), ClassId(first.max(second)));
+        let rate = |class: u32, index: usize| {
+            let class = &self.classes[class as usize];
+            self.speeds[class.speeds as usize][index] * class.steps_per_second
+        };
+        let parts = self.pair_parts.get(&(low, high))?.iter();
+        let parts = parts.map(|&(of_low, of_high)| if first <= second { (of_low, of_high) } else { (of_high, of_low) });
+        Some(parts.enumerate().map(|(index, part)| (part.0 * rate(first, index), part.1 * rate(second, index))).collect())
+    }
+}
+
+/// A job as an allocation sees it.
+pub fn claim(job: JobId, snapshot: &Snapshot<'_>) -> Claim {
+    let (bound, view): (&Bound, _) = (snapshot.bound, snapshot.view(job));
+    let (shape, class) = (bound.shape(job), bound.class(job));
+    let rate = |(index, speed): (usize, &f64)| {
+        if shape.types.contains(GpuTypeId::from_index(index)) { speed * class.steps_per_second } else { 0.0 }
+    };
+    Claim {
+        id: job,
+        class: bound.class_of[job.index()].0,
+        rates: bound.speeds(job).iter().enumerate().map(rate).collect(),
+        gang: size(shape),
+        weight: view.job.weight,
+        remaining: view.job.believed_work().minus(view.done()).seconds().max(1.0) * class.steps_per_second,
+        age: snapshot.now.since(view.job.arrival).seconds(),
+        deadline: view.job.deadline.map(|deadline| deadline.seconds() - snapshot.now.seconds()),
+        entity: 0,
+    }
+}
+
+impl Policy for Share {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, context: &mut Context) -> Target {
+        if self.entities.is_none() {
+            self.allocator.reseed(context.stream.below(u64::MAX));
+        }
+        let round = snapshot.round.unwrap_or(self.tick);
+        let round_seconds = round.seconds();
+        self.accrue(snapshot, round_seconds);
+        self.look_around(snapshot);
+        let is_tick = if snapshot.round.is_some() { snapshot.is_tick } else { snapshot.now >= self.next_tick };
+        let wish = if is_tick {
+            self.next_tick = snapshot.now + round;
+            self.look_at_prices(snapshot);
+            if self.is_stale || self.renewal == Renewal::EveryRound {
+                self.allocate(snapshot, round_seconds);
+            }
+            self.assign_all(snapshot, round_seconds)
+        } else if self.somebody_could_start(snapshot) {
+            if self.is_stale {
+                self.look_at_prices(snapshot);
+                self.allocate(snapshot, round_seconds);
+            }
+            self.assign_free(snapshot, round_seconds)
+        } else {
+            // Who left and who came is weighed when the round ends.
+            Wish::Nothing
+        };
+        // While nobody runs or can run, time alone changes nothing.
+        let somebody_runs = match &wish {
+            Wish::Assignment { types, .. } => types.iter().any(|(_, gpu_type)| gpu_type.is_some()),
+            _ => self.active.iter().any(|&job| snapshot.type_now(job).is_some()),
+        };
+        let review_at = somebody_runs.then(|| if snapshot.round.is_some() { snapshot.now + round } else { self.next_tick });
+        Target { wish, review_at }
+    }
+}
