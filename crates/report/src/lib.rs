@@ -5,6 +5,7 @@
 //! [`write_report`], which writes into the directory it is given.
 
 mod axis;
+mod billing;
 mod fairness;
 mod files;
 mod jobs_csv;
@@ -18,6 +19,7 @@ mod png;
 mod record;
 mod report;
 mod rows;
+mod sample;
 mod series;
 mod summary;
 mod svg;
@@ -29,9 +31,11 @@ pub use fairness::fairness_ratios;
 pub use files::{ReportError, folder_names};
 pub use jobs_csv::write_jobs_csv;
 pub use plot::lines::{Line, LinePoint};
+pub use plot::sweep_cdf::Distribution;
 pub use png::DrawError;
 pub use record::{Absence, Bar, BarEnd, GpuRecord, JobRecord, JobStatus, Recorder, RecorderOptions, Run, Timeline};
-pub use report::{write_lines, write_report};
+pub use report::{write_distributions, write_lines, write_report};
+pub use sample::Sample;
 pub use summary::{RunMeta, Summary, summarise};
 pub use table::{comparison_table, summary_table};
 pub use terminal::terminal_gantt;

@@ -146,7 +146,15 @@ pub(crate) const METRICS: [Metric; 24] = [
         |row| row.energy_kwh,
         "drawn by all GPUs over the makespan, idle time included"
     ),
-    metric!(cost_usd, "cost", Lower, Number("USD"), true, |row| row.cost_usd, "list price of the GPU time allocated"),
+    metric!(
+        cost_usd,
+        "cost",
+        Lower,
+        Number("USD"),
+        true,
+        |row| row.cost_usd,
+        "price of the GPU time allocated, as in force at the time"
+    ),
     metric!(
         preemptions,
         "preemptions",
@@ -181,7 +189,7 @@ pub(crate) const METRICS: [Metric; 24] = [
         Count,
         true,
         |row| Some(row.slo_violations as f64),
-        "jobs with a deadline that ended after it or failed"
+        "jobs with a deadline that ended after it, failed, or had not ended by then"
     ),
     metric!(
         allocations,

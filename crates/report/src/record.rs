@@ -3,8 +3,9 @@
 //! An event costs as much as the gang it is about. Without a timeline nothing is kept but one short record a job
 //! and one a GPU, so a run of a million jobs fits beside the simulator that makes it.
 
+use crate::billing::Billing;
 use rota_core::snapshot::gpu_time;
-use rota_core::{Bound, Event, EventKind, FailReason, GpuId, GpuList, JobId, NodeId, Span, Time};
+use rota_core::{Bound, Companions, Event, EventKind, FailReason, GpuId, GpuList, JobId, NodeId, Span, Time};
 
 /// What a recorder keeps besides totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +85,8 @@ pub struct GpuRecord {
     pub busy_seconds: f64,
     /// Energy drawn over the whole run, idle time included.
     pub energy_joules: f64,
+    /// What it cost while it was allocated, at the prices then in force; `None` if its type has no price.
+    pub cost_usd: Option<f64>,
 }
 
 /// How a bar of the schedule ended.
@@ -184,6 +187,10 @@ struct OpenBar {
     start: Time,
     overhead: Span,
     gpus: GpuList,
+    /// Since when another whole-GPU job is on the same GPUs.
+    shared_from: Option<Time>,
+    /// How long others were there before.
+    shared: Span,
 }
 
 const NOT_RUNNING: u32 = u32::MAX;
@@ -196,6 +203,8 @@ pub struct Recorder<'a> {
     /// Row of each running job in `open`.
     open_of: Vec<u32>,
     open: Vec<OpenBar>,
+    companions: Companions,
+    billing: Billing<'a>,
 }
 
 impl<'a> Recorder<'a> {
@@ -208,7 +217,10 @@ impl<'a> Recorder<'a> {
             timeline: options.timeline.then(Timeline::default),
             ..Run::default()
         };
-        Self { bound, restart_cost: options.restart_cost, run, open_of: vec![NOT_RUNNING; bound.jobs.len()], open: Vec::new() }
+        let open_of = vec![NOT_RUNNING; bound.jobs.len()];
+        let companions = Companions::new(bound.cluster.gpus.len());
+        let billing = Billing::new(bound);
+        Self { bound, restart_cost: options.restart_cost, run, open_of, open: Vec::new(), companions, billing }
     }
 
     /// Takes in the next event, whose ids must be those of the bound jobs and cluster.
@@ -259,6 +271,7 @@ impl<'a> Recorder<'a> {
         let seconds = run.makespan().seconds();
         for (index, gpu) in run.gpus.iter_mut().enumerate() {
             gpu.energy_joules += self.bound.cluster.type_of(GpuId::from_index(index)).idle_watts * seconds;
+            gpu.cost_usd = self.billing.usd(self.bound, GpuId::from_index(index));
         }
         run
     }
@@ -270,7 +283,14 @@ impl<'a> Recorder<'a> {
         record.starts += 1;
         record.status = JobStatus::Running;
         self.open_of[job.index()] = self.open.len() as u32;
-        self.open.push(OpenBar { job, start: now, overhead, gpus: gpus.clone() });
+        let share = self.bound.job(job).share;
+        gpus.iter().for_each(|&gpu| self.billing.take(self.bound, gpu, share, now));
+        let host = if self.bound.shape(job).is_exclusive() { self.companions.start(job, gpus) } else { None };
+        if let Some(host) = host {
+            self.open[self.open_of[host.index()] as usize].shared_from = Some(now);
+        }
+        let shared_from = host.map(|_| now);
+        self.open.push(OpenBar { job, start: now, overhead, gpus: gpus.clone(), shared_from, shared: Span::ZERO });
     }
 
     /// Ends the stay of a job, if it has one, and adds it to the totals.
@@ -285,11 +305,19 @@ impl<'a> Recorder<'a> {
         if let Some(moved) = self.open.get(position as usize) {
             self.open_of[moved.job.index()] = position;
         }
+        if self.bound.shape(job_id).is_exclusive()
+            && let Some(partner) = self.companions.leave(job_id, &open.gpus)
+        {
+            let other = &mut self.open[self.open_of[partner.index()] as usize];
+            other.shared += other.shared_from.take().map_or(Span::ZERO, |from| now.since(from));
+        }
         let job = self.bound.job(job_id);
         let span = now.since(open.start);
         record.running += span;
         record.service += gpu_time(job, span);
-        let held_seconds = span.seconds() * job.share.fraction();
+        // Two whole-GPU jobs that share their GPUs stand for half of them each.
+        let shared = open.shared + open.shared_from.map_or(Span::ZERO, |from| now.since(from));
+        let held_seconds = (span.seconds() - 0.5 * shared.seconds()) * job.share.fraction();
         for gpu in &open.gpus {
             let kind = self.bound.cluster.type_of(*gpu);
             let dynamic_joules = (kind.full_watts - kind.idle_watts) * job.utilisation * held_seconds;
@@ -297,6 +325,7 @@ impl<'a> Recorder<'a> {
             let totals = &mut self.run.gpus[gpu.index()];
             totals.busy_seconds += held_seconds;
             totals.energy_joules += dynamic_joules;
+            self.billing.give_back(self.bound, *gpu, job.share, now);
         }
         if let Some(timeline) = &mut self.run.timeline
             && span > Span::ZERO

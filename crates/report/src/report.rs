@@ -3,6 +3,7 @@
 use crate::files::{Folder, ReportError, folder_names};
 use crate::plot::Named;
 use crate::plot::lines::{Line, lines_chart};
+use crate::plot::sweep_cdf::{Distribution, fairness_distribution, jct_distributions};
 use crate::plot::{cdf, comparison, gantt_gpus, gantt_jobs, over_time};
 use crate::record::Run;
 use crate::summary::{RunMeta, Summary};
@@ -46,6 +47,16 @@ pub fn write_report(directory: &Path, runs: &[(Run, Summary, RunMeta)], bound: &
 pub fn write_lines(directory: &Path, name: &str, title: &str, x_name: &str, lines: &[Line]) -> Result<(), ReportError> {
     let mut written = Vec::new();
     Folder::open(directory, &mut written)?.write_picture(name, &lines_chart(title, x_name, lines))
+}
+
+/// Writes the distributions at one load of a sweep as `jct-cdf` and `ftf-cdf`, each with `suffix` behind it, as SVG and PNG.
+pub fn write_distributions(directory: &Path, suffix: &str, setting: &str, lines: &[Distribution]) -> Result<(), ReportError> {
+    let mut written = Vec::new();
+    let mut folder = Folder::open(directory, &mut written)?;
+    let title = format!("Completion times on {setting}");
+    folder.write_picture(&format!("jct-cdf{suffix}"), &jct_distributions(&title, lines))?;
+    let title = format!("Finish-time fairness on {setting}");
+    folder.write_picture(&format!("ftf-cdf{suffix}"), &fairness_distribution(&title, lines))
 }
 
 fn write_json(folder: &mut Folder<'_>, value: &impl serde::Serialize) -> Result<(), ReportError> {

@@ -2,7 +2,7 @@
 
 use crate::fairness::fairness_ratios;
 use crate::record::{JobStatus, Run};
-use rota_core::{Bound, GpuId};
+use rota_core::Bound;
 use serde::Serialize;
 use std::ops::Range;
 
@@ -96,6 +96,7 @@ pub fn summarise(run: &Run, bound: &Bound, meta: &RunMeta) -> Summary {
     let late = rows().filter(|(record, job)| match (job.deadline, record.status) {
         (Some(_), JobStatus::Failed(_)) => true,
         (Some(deadline), JobStatus::Completed) => record.end.is_some_and(|end| end > deadline),
+        (Some(deadline), JobStatus::Waiting | JobStatus::Running) => run.until > deadline,
         _ => false,
     });
     let makespan_s = Some(run.makespan().seconds()).filter(|&seconds| seconds > 0.0);
@@ -118,7 +119,7 @@ pub fn summarise(run: &Run, bound: &Bound, meta: &RunMeta) -> Summary {
         throughput_jobs_per_h: makespan_s.map(|seconds| completed_in_run as f64 / (seconds / 3600.0)),
         utilisation: makespan_s.map(|seconds| run.busy_gpu_seconds() / (run.gpus.len() as f64 * seconds)),
         energy_kwh: makespan_s.map(|_| run.energy_joules() / JOULES_PER_KWH),
-        cost_usd: makespan_s.and_then(|_| cost_usd(run, bound)),
+        cost_usd: makespan_s.and_then(|_| cost_usd(run)),
         preemptions: run.jobs.iter().map(|record| u64::from(record.preemptions)).sum(),
         ftf_worst: ratios.iter().copied().reduce(f64::max),
         ftf_unfair_fraction: (!ratios.is_empty()).then(|| unfair as f64 / ratios.len() as f64),
@@ -132,13 +133,8 @@ pub fn summarise(run: &Run, bound: &Bound, meta: &RunMeta) -> Summary {
 }
 
 /// Price of the GPU time used; not known if a type that was used has no price.
-fn cost_usd(run: &Run, bound: &Bound) -> Option<f64> {
-    let used = run.gpus.iter().enumerate().filter(|(_, gpu)| gpu.busy_seconds > 0.0);
-    used.map(|(index, gpu)| {
-        let price = bound.cluster.type_of(GpuId::from_index(index)).usd_per_hour?;
-        Some(price * gpu.busy_seconds / 3600.0)
-    })
-    .sum()
+fn cost_usd(run: &Run) -> Option<f64> {
+    run.gpus.iter().filter(|gpu| gpu.busy_seconds > 0.0).map(|gpu| gpu.cost_usd).sum()
 }
 
 fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {

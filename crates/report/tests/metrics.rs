@@ -5,7 +5,7 @@
 mod example;
 
 use example::{at, bind, event, finished, fold, job, meta, started, submitted, three_jobs};
-use rota_core::{EventKind, FailReason, Job, JobId, MilliGpu, NodeId, Span};
+use rota_core::{EventKind, FailReason, Job, JobId, MilliGpu, NodeId, PriceTable, Span};
 use rota_report::{
     JobStatus, RunMeta, comparison_table, fairness_ratios, summarise, summary_table, terminal_gantt, write_jobs_csv,
 };
@@ -44,6 +44,45 @@ fn utilisation_energy_and_cost() {
 }
 
 #[test]
+fn a_gpu_that_jobs_share_is_paid_once() {
+    let half = Job { share: MilliGpu(500), ..job(0, 100) };
+    let bound = bind(vec![half.clone(), half, job(0, 100), job(0, 100)], "v100:2");
+    let mut prices = PriceTable::new("test");
+    prices.push("v100", at(0), 36.0).unwrap();
+    prices.push("v100", at(50), 72.0).unwrap();
+    let bound = bound.with_prices(prices);
+    let arrivals = (0..4).map(|job| submitted(0, job));
+    // Two halves on GPU 0, one of them 20 s later; two jobs that both hold all of GPU 1, as packing makes them.
+    let starts = [started(0, 0, &[0]), started(0, 2, &[1]), started(10, 3, &[1]), started(20, 1, &[0])];
+    let ends = [finished(100, 0), finished(100, 2), finished(110, 3), finished(120, 1)];
+    let run = fold(&bound, &arrivals.chain(starts).chain(ends).collect::<Vec<_>>());
+    // A cent a second, two from second 50 on.
+    let first = 0.5 * 20.0 + 30.0 + 2.0 * 50.0 + 0.5 * 2.0 * 20.0;
+    let second = 50.0 + 2.0 * 60.0;
+    close(run.gpus[0].cost_usd, first / 100.0);
+    close(run.gpus[1].cost_usd, second / 100.0);
+    close(summarise(&run, &bound, &meta("shared")).cost_usd, (first + second) / 100.0);
+}
+
+#[test]
+fn deadlines_are_moments_and_count_in_the_window() {
+    let due = |deadline: u64| Job { deadline: Some(at(deadline)), ..job(1000, 100) };
+    // In time to the second, late, in time again, not finished at the end but due, not finished and not yet due.
+    let bound = bind(vec![due(1100), due(1150), due(1250), due(1260), due(9999), job(1000, 100)], "v100:1");
+    let mut events = (0..6).map(|job| submitted(1000, job)).collect::<Vec<_>>();
+    events.extend([started(1000, 0, &[0]), finished(1100, 0), started(1100, 1, &[0]), finished(1200, 1)]);
+    events.extend([started(1200, 2, &[0]), finished(1250, 2), started(1250, 3, &[0])]);
+    let run = fold(&bound, &events);
+    assert_eq!(run.jobs[3].status, JobStatus::Running);
+    let violations = |window: Option<(u32, u32)>| summarise(&run, &bound, &RunMeta { window, ..meta("due") }).slo_violations;
+    assert_eq!(violations(None), 1, "the run was cut at 1250, before the fourth was due");
+    assert_eq!((violations(Some((0, 0))), violations(Some((1, 1))), violations(Some((2, 5)))), (0, 1, 0));
+    let later = bind(vec![due(1100), due(1150)], "v100:1");
+    let run = fold(&later, &[submitted(1000, 0), submitted(1000, 1), started(1000, 1, &[0]), finished(1200, 1)]);
+    assert_eq!(summarise(&run, &later, &meta("due")).slo_violations, 2, "one late, one still waiting when it was due");
+}
+
+#[test]
 fn energy_of_jobs_and_idle_time_add_up() {
     let shared = |share: u16| Job { share: MilliGpu(share), utilisation: 0.3, ..job(0, 100) };
     let bound = bind(vec![shared(250), shared(500), job(5, 10)], "v100:1,t4:1");
@@ -61,6 +100,15 @@ fn energy_of_jobs_and_idle_time_add_up() {
         [40.0, 10.0].iter().zip(&run.gpus).map(|(watts, gpu)| watts * (103.0 - gpu.busy_seconds)).sum::<f64>();
     let of_jobs = run.jobs.iter().map(|record| record.energy_joules).sum::<f64>();
     assert!((of_jobs + idle_unattributed - run.energy_joules()).abs() < 1e-6);
+}
+
+#[test]
+fn a_gpu_with_two_owners_is_busy_once() {
+    let bound = bind(vec![job(0, 100), job(0, 100)], "v100:1");
+    let events = [submitted(0, 0), submitted(0, 1), started(0, 0, &[0]), started(20, 1, &[0]), finished(60, 0), finished(100, 1)];
+    let run = fold(&bound, &events);
+    close(Some(run.busy_gpu_seconds()), 100.0);
+    close(Some(run.energy_joules()), run.gpus[0].busy_seconds * 300.0);
 }
 
 #[test]

@@ -243,6 +243,28 @@ pub enum Problem {
         /// What was there before.
         known: String,
     },
+    /// A throughput table of nothing but zeros.
+    #[error("every speed is 0: give the steps per second of at least one job type on a GPU type it runs on")]
+    AllZero,
+    /// A price that cannot be.
+    #[error(transparent)]
+    Price(#[from] rota_core::PriceError),
+    /// A deadline that was over before the job was there.
+    #[error("the deadline must come after the arrival: {} s is not after {} s", deadline.seconds(), arrival.seconds())]
+    DeadlineBeforeArrival {
+        /// The deadline.
+        deadline: Time,
+        /// The arrival.
+        arrival: Time,
+    },
+    /// A GPU type that is not among those it must be among.
+    #[error("`{given}` is not a GPU type of {owner}")]
+    UnknownGpuType {
+        /// What is there.
+        given: String,
+        /// Whose GPU types they should be, and which these are.
+        owner: String,
+    },
     /// A key that its table has already had.
     #[error("appears twice")]
     RepeatedKey,

@@ -17,6 +17,7 @@ mod lines;
 mod load;
 #[cfg(test)]
 mod parity;
+mod prices;
 mod table;
 mod throughputs;
 mod write;
@@ -25,5 +26,9 @@ pub use cluster::{parse_cluster, read_cluster};
 pub use error::{Problem, TraceError};
 pub use format::{Format, detect};
 pub use load::{Loaded, ReadOptions, parse, read, read_with};
-pub use throughputs::{default_throughputs, parse_throughputs, read_throughputs};
+pub use prices::{parse_prices, read_prices};
+pub use throughputs::{
+    default_throughputs, estimate, parse_throughputs, read_throughputs, read_throughputs_beside, write_throughputs_csv,
+    write_throughputs_toml,
+};
 pub use write::{write_csv, write_gavel, write_swf, write_toml};

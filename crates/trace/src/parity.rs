@@ -1,5 +1,6 @@
 //! Reads the published traces kept beside the repository and compares them with what is known of them.
 
+use crate::estimate::{EstimateOptions, cross_validate};
 use crate::generate::{GavelContinuous, GavelJob, GavelStatic};
 use crate::{Format, Loaded, ReadOptions, default_throughputs, read, read_throughputs};
 use rota_core::ThroughputTable;
@@ -152,4 +153,21 @@ fn parity_gavel_throughputs_are_read_whole() {
     assert_eq!(table.get_pair(resnet_32, resnet_16, "k80"), Some((3.120_192_544_882_703_3, 2.539_979_567_443_098)));
     let physical = gavel_speeds("physical_cluster_throughputs.json").unwrap();
     assert_eq!(physical.get("ResNet-50 (batch size 128)", 1, "k80"), Some(0.0));
+}
+
+/// On Gavel's table the estimates must be worth their trouble: clearly better than guessing the mean, the better the more is known.
+#[test]
+fn parity_estimates_beat_the_mean_on_gavels_table() {
+    let Some(table) = gavel_speeds("simulation_throughputs.json") else { return };
+    let mean_error = |holdout: f64, references: Option<u32>| {
+        let found = cross_validate(&table, &EstimateOptions { seed: 0, references, holdout }).unwrap();
+        assert_eq!(found.types.len(), 26 + 3 * 19);
+        let errors = found.errors.unwrap();
+        println!("{holdout} held out, {references:?} references: {errors:?}");
+        assert!(errors.mean < 0.8 * errors.guess_mean, "{errors:?}");
+        errors.mean
+    };
+    let (half, most) = (mean_error(0.5, None), mean_error(0.9, None));
+    assert!(half < 0.045 && most < 0.06 && half < most, "{half} {most}");
+    assert!(mean_error(0.5, Some(12)) < 0.05);
 }

@@ -46,12 +46,17 @@
 //! left out.
 //!
 //! In all three, a pair needs the speeds alone of both its jobs on that GPU type, and nothing may be said twice
-//! differently.
+//! differently. A GPU type of the cluster that a table does not have is one its jobs do not run on. A table in which every
+//! speed is 0 is refused.
 
 mod draft;
+pub mod estimate;
 mod gavel_json;
 mod own_csv;
 mod own_toml;
+mod write;
+
+pub use write::{write_throughputs_csv, write_throughputs_toml};
 
 use crate::Format;
 use crate::error::{Problem, TraceError};
@@ -68,30 +73,42 @@ const TABLE_BYTES_MAX: u64 = 256 << 20;
 /// The measured speeds of 26 job types on three GPU types that come with Rota.
 pub fn default_throughputs() -> ThroughputTable {
     let source = "built-in table (Gavel, OSDI'20, simulation throughputs)";
-    let table = parse_table(source, &[], &mut include_bytes!("throughputs.csv").as_slice());
+    let nothing = ThroughputTable::default();
+    let table = parse_table(source, &[], &mut include_bytes!("throughputs.csv").as_slice(), nothing);
     debug_assert!(table.is_ok(), "the built-in table must be readable");
     table.unwrap_or_else(|_| ThroughputTable::new(source))
 }
 
 /// Reads a table in Rota's CSV or TOML, or in Gavel's JSON.
 pub fn read_throughputs(path: &Path) -> Result<ThroughputTable, TraceError> {
+    read_throughputs_beside(path, ThroughputTable::default())
+}
+
+/// As [`read_throughputs`], beside what is already `known`: the file must not contradict it, and a pair may rest on the
+/// speeds alone that are known there.
+pub fn read_throughputs_beside(path: &Path, known: ThroughputTable) -> Result<ThroughputTable, TraceError> {
     let source_name = path.display().to_string();
     let (prefix, file) = crate::load::open(path, &source_name)?;
     let mut input = BufReader::with_capacity(PREFIX_BYTES, prefix.as_slice().chain(file));
-    parse_table(&source_name, &prefix, &mut input)
+    parse_table(&source_name, &prefix, &mut input, known)
 }
 
 /// As [`read_throughputs`], from memory. `source_name` stands for the file in messages.
 pub fn parse_throughputs(source_name: &str, text: &[u8]) -> Result<ThroughputTable, TraceError> {
-    parse_table(source_name, text, &mut { text })
+    parse_table(source_name, text, &mut { text }, ThroughputTable::default())
 }
 
-fn parse_table(source_name: &str, prefix: &[u8], input: &mut dyn BufRead) -> Result<ThroughputTable, TraceError> {
+fn parse_table(
+    source_name: &str,
+    prefix: &[u8],
+    input: &mut dyn BufRead,
+    known: ThroughputTable,
+) -> Result<ThroughputTable, TraceError> {
     let failed = |problem| TraceError::whole_file(source_name, problem);
     refuse_binary(prefix).map_err(failed)?;
     let prefix = prefix.strip_prefix(b"\xef\xbb\xbf").unwrap_or(prefix);
     let format = first_line(prefix).and_then(|first| detect_by_mark(prefix, first));
-    let mut draft = Draft::new(source_name);
+    let mut draft = Draft::new(source_name, known);
     match format {
         Some(format @ (Format::PhillyJson | Format::RotaToml)) => {
             let text = crate::load::read_whole(source_name, input, TABLE_BYTES_MAX, format)?;

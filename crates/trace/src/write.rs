@@ -178,7 +178,7 @@ fn field_text(field: OwnField, job: &Job, workload: &Workload) -> Option<String>
 }
 
 /// Appends a column, in quotation marks where it would not read back as it is.
-fn push_csv(line: &mut String, text: &str, is_first: bool) {
+pub(crate) fn push_csv(line: &mut String, text: &str, is_first: bool) {
     let needs_quotes = text.contains([',', '"']) || text.trim_ascii() != text || (is_first && text.starts_with('#'));
     if needs_quotes {
         line.push('"');

@@ -3,7 +3,8 @@
 mod samples;
 
 use proptest::prelude::*;
-use rota_trace::{Format, ReadOptions, detect, parse, parse_throughputs};
+use rota_core::Cluster;
+use rota_trace::{Format, ReadOptions, detect, parse, parse_prices, parse_throughputs};
 
 /// Reads a text in every way there is; jobs must come in order.
 fn read_every_way(text: &[u8], formats: &[Option<Format>]) {
@@ -110,6 +111,21 @@ proptest! {
         }
         read_every_way(&spoil(samples::GENERATE, &spoils), &[None]);
         read_every_way(&spoil(samples::GENERATE_GAVEL, &spoils), &[None]);
+    }
+
+    #[test]
+    fn spoiled_prices_never_panic(spoils in prop::collection::vec(spoils(), 0..5)) {
+        let cluster = Cluster::from_spec("v100:1,k80:1", 1).unwrap();
+        let history = "time_s,gpu_type,usd_per_gpu_hour\n0,v100,0.74\n5,k80,0.135\n3600,v100,0.9\n";
+        for text in [history, "[usd_per_gpu_hour]\nv100 = 0.74\nk80 = 0.135\n"] {
+            let read = parse_prices("drawn", &spoil(text, &spoils), &cluster);
+            prop_assert!(!spoils.is_empty() || read.is_ok(), "{}", read.unwrap_err());
+            if let Ok(prices) = read {
+                let series = prices.series("v100").unwrap();
+                let cost = series.cost_usd(rota_core::Time::ZERO, rota_core::Time(u64::MAX / 4)).unwrap();
+                prop_assert!(cost.is_finite() && cost >= 0.0);
+            }
+        }
     }
 
     #[test]

@@ -58,9 +58,11 @@ prop_compose! {
         label in prop::option::of("[a-z0-9#\"',]{1,4}"),
         after in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..3),
     ) -> (Job, String, String, Vec<String>, Option<String>, Vec<(prop::sample::Index, bool)>) {
+        // A deadline comes after the arrival, within the time there is.
+        let deadline = deadline.map(|later| Time(arrival + 1 + later % 1_000_000_000_000_000_000));
         let job = Job {
-            gpus, share: MilliGpu(share), memory_mib, nodes_max, steps, priority, weight, tickets, utilisation, retries,
-            estimate: estimate.map(Span), deadline: deadline.map(Time), fails_at: fails_at.map(Span),
+            deadline, gpus, share: MilliGpu(share), memory_mib, nodes_max, steps, priority, weight, tickets, utilisation, retries,
+            estimate: estimate.map(Span), fails_at: fails_at.map(Span),
             ..Job::new(Time(arrival), Span(work))
         };
         (job, user, kind, gpu_types, label, after)

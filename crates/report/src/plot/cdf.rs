@@ -44,7 +44,7 @@ fn sorted_seconds(named: &Named<'_>, bound: &Bound, value: fn(&JobRecord, Time) 
     spans.into_iter().map(Span::seconds).collect()
 }
 
-fn draw(svg: &mut Svg, frame: Frame, values: &[Vec<f64>]) {
+pub(super) fn draw(svg: &mut Svg, frame: Frame, values: &[Vec<f64>]) {
     let longest = values.iter().filter_map(|values| values.last()).copied().fold(0.0, f64::max);
     if values.iter().all(Vec::is_empty) {
         svg.empty_state(frame, "no job completed");
@@ -92,7 +92,7 @@ fn scale_for(values: &[Vec<f64>], longest: f64) -> Scale {
 }
 
 /// The line of a distribution: after the i-th of n sorted values it stands at i / n.
-fn steps(frame: Frame, scale: Scale, vertical: Scale, values: &[f64]) -> String {
+pub(super) fn steps(frame: Frame, scale: Scale, vertical: Scale, values: &[f64]) -> String {
     let stride = values.len().div_ceil(POINTS_MAX).max(1);
     let mut path = format!("M{} {}", compact(frame.x), compact(vertical.y(frame, 0.0)));
     let mut below = frame.x;

@@ -124,6 +124,9 @@ pub(crate) fn read_tsv(lines: &mut Lines<'_>, collector: &mut Collector) -> Resu
 /// The deadline of a multiple of the run time; negative multiples mean none.
 fn deadline(text: &str, job: &Job) -> Result<Option<Time>, Problem> {
     let multiple = cell::number(text, "a multiple of the run time, or `None`")?;
+    if multiple == 0.0 {
+        return Err(Problem::out_of_range(text, "a multiple of the run time above 0, or `None`"));
+    }
     if multiple < 0.0 || job.work == Span::ZERO {
         return Ok(None);
     }

@@ -146,6 +146,10 @@ impl Draft {
         if self.job.steps > 0.0 && !self.job.kind.is_some() && self.job.work == Span::ZERO {
             return Err(Problem::Missing { wanted: "the type whose steps these are" }.within("job_type"));
         }
+        if let Some(deadline) = self.job.deadline.filter(|deadline| *deadline <= self.job.arrival) {
+            let problem = Problem::DeadlineBeforeArrival { deadline, arrival: self.job.arrival };
+            return Err(problem.within(OwnField::Deadline.name()));
+        }
         collector.add_ordered(self.job, self.id.as_deref(), self.after, ORDER_FIELDS)
     }
 }

@@ -54,6 +54,8 @@ struct PairPlace {
 pub(super) struct Draft {
     table: ThroughputTable,
     pairs: Vec<PairPlace>,
+    /// What is known from another file: nothing may contradict it, and it completes pairs.
+    known: ThroughputTable,
 }
 
 /// A speed that makes sense, under the text it was given as.
@@ -63,8 +65,8 @@ pub(super) fn checked_speed(text: &str, speed: f64) -> Result<f64, Problem> {
 }
 
 impl Draft {
-    pub fn new(source_name: &str) -> Self {
-        Self { table: ThroughputTable::new(source_name), pairs: Vec::new() }
+    pub fn new(source_name: &str, known: ThroughputTable) -> Self {
+        Self { table: ThroughputTable::new(source_name), pairs: Vec::new(), known }
     }
 
     /// The file in messages.
@@ -80,11 +82,13 @@ impl Draft {
     /// Sets the speed of a job on its own.
     pub fn set(&mut self, gang: &Gang, placement: Placement, gpu_type: &str, speed: f64) -> Result<(), Problem> {
         let (job_type, gpus) = gang.as_pair();
-        let known = match placement {
-            Placement::Close => self.table.get(job_type, gpus, gpu_type),
-            Placement::Spread => self.table.get_spread(job_type, gpus, gpu_type),
+        let lookup = |table: &ThroughputTable| match placement {
+            Placement::Close => table.get(job_type, gpus, gpu_type),
+            Placement::Spread => table.get_spread(job_type, gpus, gpu_type),
         };
-        if let Some(known) = known.filter(|known| known.to_bits() != speed.to_bits()) {
+        if let Some(known) =
+            lookup(&self.table).or_else(|| lookup(&self.known)).filter(|known| known.to_bits() != speed.to_bits())
+        {
             return Err(Problem::Contradiction { given: speed.to_string(), known: known.to_string() });
         }
         match placement {
@@ -105,7 +109,8 @@ impl Draft {
     ) -> Result<(), Problem> {
         // A job beside its like is as fast as the other, and what is known from the other side must be the same.
         let reversed = (first == second).then_some((speeds.1, speeds.0));
-        let known = self.table.get_pair(first.as_pair(), second.as_pair(), gpu_type);
+        let lookup = |table: &ThroughputTable| table.get_pair(first.as_pair(), second.as_pair(), gpu_type);
+        let known = lookup(&self.table).or_else(|| lookup(&self.known));
         let differs = |known: &(f64, f64)| known.0.to_bits() != speeds.0.to_bits() || known.1.to_bits() != speeds.1.to_bits();
         if let Some(known) = known.or(reversed).filter(differs) {
             return Err(Problem::Contradiction { given: spelled(speeds), known: spelled(known) });
@@ -122,7 +127,8 @@ impl Draft {
     pub fn finish(self) -> Result<ThroughputTable, TraceError> {
         for pair in &self.pairs {
             for gang in [&pair.first, &pair.second] {
-                if self.table.get(&gang.job_type, gang.gpus, &pair.gpu_type).is_none() {
+                let speed = |table: &ThroughputTable| table.get(&gang.job_type, gang.gpus, &pair.gpu_type);
+                if speed(&self.table).or_else(|| speed(&self.known)).is_none() {
                     let wanted = "its speed alone on this GPU type too, as it is part of a pair there";
                     let field = format!("{}: {}", excerpt(&pair.gpu_type), gang.describe());
                     return Err(self.error(pair.line, Problem::Missing { wanted }.within(field)));
@@ -133,7 +139,27 @@ impl Draft {
             let problem = Problem::Missing { wanted: "a line for each job type and gang size" };
             return Err(self.error(0, problem.into()));
         }
+        if !self.can_run_anything() {
+            return Err(self.error(0, Problem::AllZero.into()));
+        }
         Ok(self.table)
+    }
+}
+
+impl Draft {
+    /// Whether some job runs somewhere: a table of zeros is a slip, not a measurement.
+    fn can_run_anything(&self) -> bool {
+        let gpu_types = self.table.gpu_types();
+        let runs = |(job_type, gpus): (&str, u32)| {
+            let speeds =
+                |gpu_type: &&str| [self.table.get(job_type, gpus, gpu_type), self.table.get_spread(job_type, gpus, gpu_type)];
+            gpu_types.iter().flat_map(speeds).flatten().any(|speed| speed > 0.0)
+        };
+        // Pairs alone, of jobs known from elsewhere, may well all be impossible.
+        let gangs = self.table.gangs();
+        let says_speeds =
+            |&(job_type, gpus): &(&str, u32)| gpu_types.iter().any(|gpu_type| self.table.get(job_type, gpus, gpu_type).is_some());
+        !gangs.iter().any(says_speeds) || gangs.into_iter().any(runs)
     }
 }
 
