@@ -25,6 +25,10 @@ pub enum Command {
     Sweep(SweepArgs),
     /// Look into, convert and generate traces
     Trace(TraceArgs),
+    /// Divide the GPUs' time among jobs once, with a proof of how good the division is
+    Alloc(AllocArgs),
+    /// Look into and convert throughput tables, and estimate what they lack
+    Throughputs(ThroughputsArgs),
     /// List the policies and their parameters
     Policies(PoliciesArgs),
 }
@@ -36,6 +40,8 @@ pub enum MechanismWord {
     Event,
     /// Share time in rounds: who runs keeps its GPUs until the round ends
     Rounds,
+    /// Gavel's own rounds, defects included: for comparison with its published results
+    Gavel,
 }
 
 /// What every simulation needs to know beside its jobs, cluster and policy.
@@ -47,12 +53,21 @@ pub struct ModelArgs {
     /// Steps per second by job type, gang size and GPU type (CSV, TOML or Gavel's JSON); the built-in table if not given
     #[arg(long, value_name = "FILE")]
     pub throughputs: Option<PathBuf>,
+    /// What GPUs cost: a history (CSV: `time_s,gpu_type,usd_per_gpu_hour`) or constants (TOML); list prices if not given
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
     /// How decisions are timed
     #[arg(long, value_enum, default_value = "event")]
     pub mechanism: MechanismWord,
-    /// Length of a round, for --mechanism rounds
+    /// Length of a round, for --mechanism rounds and gavel
     #[arg(long, value_name = "SECONDS", default_value_t = 360.0, value_parser = positive_seconds)]
     pub round: f64,
+    /// What solves the allocations of policies that divide time (`price` if not given; `gavel` always uses `interior`)
+    #[arg(long, value_enum)]
+    pub solver: Option<SolverWord>,
+    /// With --mechanism gavel: every job gets exactly its share from one arrival to the next, instead of rounds
+    #[arg(long)]
+    pub ideal: bool,
     /// What a job loses whenever it is started again
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
     pub restart_cost: f64,
@@ -98,7 +113,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "SPEC")]
     pub cluster: String,
     /// A policy, e.g. `fcfs` or `rr:quantum=60`; several are compared (`rota policies` lists them)
-    #[arg(long = "policy", value_name = "P", required = true)]
+    #[arg(long = "policy", value_name = "P", default_value = "lag-match")]
     pub policies: Vec<String>,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -130,9 +145,12 @@ pub struct SimArgs {
 Examples:
   rota sweep --policies fcfs,sjf,las --clusters gpu:64 --multi-gpu --rates 8,12,16,20,24 --jobs 2000 --seeds 0,1,2 --out sweep
   rota sweep scenarios/sweep-small.toml --out sweep
+  rota sweep --model gavel-static --multi-gpu --jobs 100,200,300 --policies fcfs,srtf --clusters 36:36:36 --out static
   rota sweep --out sweep --resume                                    go on where it stopped
 
-The folder gets results.csv (one row a run), sweep.toml (what was asked) and pictures of mean JCT against load.")]
+The folder gets results.csv (one row a run), sweep.toml (what was asked), pictures of mean JCT against load (of makespan and JCT
+against the number of jobs for gavel-static), and in distributions/ those of completion times and finish-time fairness at each load.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct SweepArgs {
     /// A TOML file that says what to sweep (`scenarios/sweep-small.toml` shows the fields)
     #[arg(value_name = "FILE.toml")]
@@ -149,7 +167,7 @@ pub struct SweepArgs {
     /// Arrivals per hour, one workload each
     #[arg(long, value_name = "JOBS_PER_HOUR,…", value_delimiter = ',')]
     pub rates: Vec<f64>,
-    /// Jobs in each workload
+    /// Jobs in each workload; for gavel-static the numbers to sweep over
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub jobs: Vec<u32>,
     /// What generates the workloads [default: poisson]
@@ -158,15 +176,36 @@ pub struct SweepArgs {
     /// Gangs of 1, 2, 4 and 8 GPUs instead of single GPUs
     #[arg(long)]
     pub multi_gpu: bool,
+    /// A fifth of the jobs with five times the weight
+    #[arg(long)]
+    pub multi_priority: bool,
+    /// A deadline for every job, at 1.2, 2 or 10 times its length
+    #[arg(long)]
+    pub slo: bool,
+    /// Jobs that fill the cluster are there at the start (gavel-continuous)
+    #[arg(long)]
+    pub steady_state: bool,
+    /// Measure only these jobs (first and last id), and stop each run when they are over
+    #[arg(long, value_name = "FIRST:LAST", value_parser = window)]
+    pub window: Option<(u32, u32)>,
+    /// Steps per second by job type, gang size and GPU type; the built-in table if not given
+    #[arg(long, value_name = "FILE")]
+    pub throughputs: Option<PathBuf>,
+    /// What GPUs cost, as for `rota sim`; list prices if not given
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
     /// A trace to run instead of generated workloads
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rates", "jobs", "model"])]
     pub trace: Option<PathBuf>,
     /// How decisions are timed [default: event]
     #[arg(long, value_enum)]
     pub mechanism: Option<MechanismWord>,
-    /// Length of a round, for --mechanism rounds [default: 360]
+    /// Length of a round, for --mechanism rounds and gavel [default: 360]
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub round: Option<f64>,
+    /// With --mechanism gavel: every job gets exactly its share from one arrival to the next, instead of rounds
+    #[arg(long)]
+    pub ideal: bool,
     /// What a job loses whenever it is started again [default: 0]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub restart_cost: Option<f64>,
@@ -300,6 +339,125 @@ pub struct GenArgs {
     pub to: Option<WrittenFormat>,
 }
 
+/// What solves an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SolverWord {
+    /// Prices on GPU types: quick, few types per job
+    Price,
+    /// Interior point, one row per job, as Gavel does
+    Interior,
+}
+
+/// `rota alloc`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota alloc --random 2048 --cluster v100:128,p100:128,k80:128 --policy max-min-perf
+  rota alloc --jobs jobs.csv --cluster a100:8,t4:16 --policy ftf-perf --json
+  rota alloc --random 16384 --distinct --cluster 1000:1600:2300 --policy max-min-perf --solver interior")]
+pub struct AllocArgs {
+    /// The jobs: a trace of any known format, all of them taken as here now
+    #[arg(long, value_name = "FILE", required_unless_present = "random", conflicts_with = "random")]
+    pub jobs: Option<PathBuf>,
+    /// Draw this many jobs instead: types of the throughput table, gangs of 1, 2, 4 and 8
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub random: Option<u32>,
+    /// With --random: every job has speeds of its own
+    #[arg(long, requires = "random")]
+    pub distinct: bool,
+    /// The cluster: `v100:8,p100:16`, Gavel's `8:16:24`, or a TOML file with nodes
+    #[arg(long, value_name = "SPEC")]
+    pub cluster: String,
+    /// A policy that gives time shares, such as `max-min-perf` (Gavel's names work too)
+    #[arg(long, value_name = "P")]
+    pub policy: String,
+    /// Seed of the draws
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// What solves it
+    #[arg(long, value_enum, default_value = "price")]
+    pub solver: SolverWord,
+    /// Steps per second by job type, gang size and GPU type (CSV, TOML or Gavel's JSON); the built-in table if not given
+    #[arg(long, value_name = "FILE")]
+    pub throughputs: Option<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota throughputs`.
+#[derive(Args)]
+pub struct ThroughputsArgs {
+    #[command(subcommand)]
+    pub command: ThroughputsCommand,
+}
+
+/// What to do with throughput tables.
+#[derive(Subcommand)]
+pub enum ThroughputsCommand {
+    /// Say what a table knows: job types, gangs, GPU types, pairs
+    #[command(after_help = "Example:\n  rota throughputs show speeds.csv")]
+    Show(ShowThroughputsArgs),
+    /// Write a table in one of Rota's formats
+    #[command(after_help = "Example:\n  rota throughputs convert simulation_throughputs.json -o speeds.csv")]
+    Convert(ConvertThroughputsArgs),
+    /// Estimate how fast new job types are beside others, from a few measured pairs
+    #[command(after_help = "\
+Examples:
+  rota throughputs estimate --table speeds.csv --observed new.csv -o filled.csv    fill in the pairs of new job types
+  rota throughputs estimate --table speeds.csv --holdout 0.8                       how far such estimates can be trusted
+
+The table must know all pairs of its job types; the observed one has the speeds alone of the new types and a few of their pairs.
+Errors are absolute, in parts of the speed alone: 0.05 is a twentieth of it.")]
+    Estimate(EstimateThroughputsArgs),
+}
+
+/// `rota throughputs show`.
+#[derive(Args)]
+pub struct ShowThroughputsArgs {
+    /// The table (CSV, TOML or Gavel's JSON); the built-in one if not given
+    pub file: Option<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota throughputs convert`.
+#[derive(Args)]
+pub struct ConvertThroughputsArgs {
+    /// The table (CSV, TOML or Gavel's JSON)
+    pub file: PathBuf,
+    /// Where to write it; its ending (.csv or .toml) tells the format
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// `rota throughputs estimate`.
+#[derive(Args)]
+pub struct EstimateThroughputsArgs {
+    /// A table that knows all pairs of its job types
+    #[arg(long, value_name = "FILE")]
+    pub table: PathBuf,
+    /// Speeds alone and a few pairs of new job types; without it, each type of the table is treated as new in turn
+    #[arg(long, value_name = "FILE")]
+    pub observed: Option<PathBuf>,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Use only this many job types of the table as references, drawn by the seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub references: Option<u32>,
+    /// Part of the measured pairs that is hidden to measure the error
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.5, value_parser = fraction)]
+    pub holdout: f64,
+    /// Where to write the filled table; its ending (.csv or .toml) tells the format
+    #[arg(short, long, value_name = "FILE", requires = "observed")]
+    pub output: Option<PathBuf>,
+    /// Print what was found as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `rota policies`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  rota policies\n  rota policies --json\n  rota policies las")]
@@ -316,6 +474,10 @@ fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
     value.ok_or_else(|| format!("give a number from {least} to {most}"))
 }
 
+fn fraction(text: &str) -> Result<f64, String> {
+    number(text, 0.0, 1.0)
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     number(text, 0.0, 1e9)
 }
@@ -328,7 +490,8 @@ fn positive_hours(text: &str) -> Result<f64, String> {
     number(text, 1e-6, 1e6)
 }
 
-fn window(text: &str) -> Result<(u32, u32), String> {
+/// Reads `FIRST:LAST`.
+pub fn window(text: &str) -> Result<(u32, u32), String> {
     let parsed = text.split_once(':').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     parsed
         .filter(|(first, last)| first <= last)

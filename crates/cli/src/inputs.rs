@@ -6,6 +6,7 @@ use rota_core::bind::BadJobs;
 use rota_core::{Bound, Cluster, Span, ThroughputTable, Workload};
 use rota_sim::{Mechanism, NodeFaults, Restart, SimOptions};
 use rota_trace::{Loaded, ReadOptions};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -53,17 +54,30 @@ pub fn bind(workload: Workload, cluster: Cluster, table: &ThroughputTable, skip_
     if bound.jobs.is_empty() {
         anyhow::bail!("{}: there is no job left to simulate", bound.source);
     }
+    let users = bound.jobs.iter().map(|job| bound.names.text(job.user)).collect::<BTreeSet<_>>();
+    if let Some(entity) = bound.cluster.entities.iter().find(|entity| !users.contains(entity.name.as_str())) {
+        let known = users.iter().take(8).copied().collect::<Vec<_>>().join("`, `");
+        anyhow::bail!(
+            "cluster file: entity `{}`: {} has no job of that user; its users are `{known}`",
+            entity.name,
+            bound.source
+        );
+    }
     Ok(Arc::new(bound))
+}
+
+/// Puts the prices of a file, if one is given, in the place of the list prices.
+pub fn with_prices(bound: Arc<Bound>, path: Option<&Path>) -> anyhow::Result<Arc<Bound>> {
+    let Some(path) = path else { return Ok(bound) };
+    let prices = rota_trace::read_prices(path, &bound.cluster)?;
+    Ok(Arc::new(Arc::unwrap_or_clone(bound).with_prices(prices)))
 }
 
 /// The options of a simulation.
 pub fn sim_options(args: &ModelArgs, seed: u64, window: Option<(u32, u32)>) -> anyhow::Result<SimOptions> {
     let span = |seconds: f64| Span::from_seconds(seconds).unwrap_or_default();
     Ok(SimOptions {
-        mechanism: match args.mechanism {
-            MechanismWord::Event => Mechanism::Event,
-            MechanismWord::Rounds => Mechanism::Rounds { length: span(args.round) },
-        },
+        mechanism: mechanism(args.mechanism, args.round),
         seed,
         score: args.place.parse()?,
         restart: Restart { cost: span(args.restart_cost), checkpoint: args.checkpoint.map(span) },
@@ -74,11 +88,22 @@ pub fn sim_options(args: &ModelArgs, seed: u64, window: Option<(u32, u32)>) -> a
     })
 }
 
+/// How decisions are timed.
+pub fn mechanism(word: MechanismWord, round_seconds: f64) -> Mechanism {
+    match word {
+        MechanismWord::Event => Mechanism::Event,
+        MechanismWord::Rounds | MechanismWord::Gavel => {
+            Mechanism::Rounds { length: Span::from_seconds(round_seconds).unwrap_or_default() }
+        }
+    }
+}
+
 /// The run in a few lines: what runs where, and how.
 pub fn setting(bound: &Bound, args: &ModelArgs) -> Vec<String> {
     let mechanism = match args.mechanism {
         MechanismWord::Event => "mechanism event: decisions on every arrival, completion and release".to_owned(),
         MechanismWord::Rounds => format!("mechanism rounds of {} s: running jobs keep their GPUs until a round ends", args.round),
+        MechanismWord::Gavel => format!("mechanism gavel: its own rounds of {} s, defects included", args.round),
     };
     vec![
         format!("{} jobs from {} on {}", bound.jobs.len(), bound.source, bound.cluster.describe()),
@@ -88,7 +113,8 @@ pub fn setting(bound: &Bound, args: &ModelArgs) -> Vec<String> {
 
 /// What else a reader must know to believe the numbers.
 pub fn assumptions(bound: &Bound, args: &ModelArgs, notes: &[String]) -> Vec<String> {
-    let mut lines = vec![format!("placement: {}", args.place)];
+    let place = if args.mechanism == MechanismWord::Gavel { "Gavel's" } else { &args.place };
+    let mut lines = vec![format!("placement: {place}")];
     let with_estimate = bound.jobs.iter().filter(|job| job.estimate.is_some()).count();
     lines.push(match with_estimate {
         0 => "the trace has no estimates: policies and reservations that use them know the true lengths".to_owned(),
@@ -97,6 +123,11 @@ pub fn assumptions(bound: &Bound, args: &ModelArgs, notes: &[String]) -> Vec<Str
     });
     if let Some(source) = &bound.throughput_source {
         lines.push(format!("speeds of jobs given in steps: {source}"));
+    }
+    if args.prices.is_some() {
+        let changes = bound.prices.changes().len();
+        let over_time = if changes > 0 { format!(", changing at {changes} moments") } else { String::new() };
+        lines.push(format!("prices: {}{over_time}", bound.prices.source));
     }
     let unknown = bound.cluster.types.iter().filter(|kind| !kind.known).map(|kind| kind.name.as_str()).collect::<Vec<_>>();
     if !unknown.is_empty() {
@@ -108,4 +139,13 @@ pub fn assumptions(bound: &Bound, args: &ModelArgs, notes: &[String]) -> Vec<Str
     }
     lines.extend(notes.iter().cloned());
     lines
+}
+
+/// GPU types of the cluster that the throughput table has no speeds for, in words, if jobs in steps are about to go without them.
+pub fn unknown_to_table(bound: &Bound, table: &ThroughputTable) -> Option<String> {
+    let known = table.gpu_types();
+    let missing = bound.cluster.types.iter().map(|kind| kind.name.as_str()).filter(|name| !known.contains(name));
+    let missing = missing.collect::<Vec<_>>().join(", ");
+    (bound.throughput_source.is_some() && !missing.is_empty())
+        .then(|| format!("the throughput table has no GPU type {missing}: jobs given in steps do not run there"))
 }

@@ -2,13 +2,19 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 bad usage or input. Data goes to stdout, progress and remarks to stderr.
 
+mod alloc;
+mod alloc_inputs;
 mod args;
+mod gavel;
 mod inputs;
 mod output;
 mod policies;
 mod sim;
 mod sweep;
+mod sweep_charts;
 mod sweep_grid;
+mod sweep_rows;
+mod throughputs;
 mod trace;
 
 use args::{Cli, Command};
@@ -21,6 +27,8 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::run(args),
         Command::Sweep(args) => sweep::run(args),
         Command::Trace(args) => trace::run(args),
+        Command::Alloc(args) => alloc::run(args),
+        Command::Throughputs(args) => throughputs::run(args),
         Command::Policies(args) => policies::run(args),
     };
     match done {

@@ -1,13 +1,16 @@
 //! `rota sim`: one or several policies on one workload.
 
-use crate::args::SimArgs;
-use crate::inputs::{assumptions, bind, load_cluster, load_table, load_trace, setting, sim_options};
+use crate::args::{MechanismWord, SimArgs, SolverWord};
+use crate::gavel::Gavel;
+use crate::inputs::{
+    assumptions, bind, load_cluster, load_table, load_trace, setting, sim_options, unknown_to_table, with_prices,
+};
 use crate::output::{make_directory, print, print_json, progress, remark, width, write_file};
 use anyhow::Context;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use rota_core::event::{EVENT_VERSION, EventKind};
-use rota_core::{Bound, Event};
+use rota_core::{Bound, Event, ThroughputTable};
 use rota_report::{Recorder, RecorderOptions, Run, RunMeta, Summary};
 use rota_sim::{Mechanism, SimOptions, Tally};
 use std::io::Write;
@@ -22,8 +25,18 @@ const GANTT_ROWS_MAX: usize = 24;
 const PROGRESS_STEP: u64 = 1024;
 
 pub fn run(args: &SimArgs) -> anyhow::Result<()> {
+    let is_gavel = args.model.mechanism == MechanismWord::Gavel;
     for policy in &args.policies {
-        rota_policy::build(policy)?;
+        if is_gavel { rota_gavel::check_policy(policy)? } else { drop(rota_policy::build(policy)?) }
+    }
+    if args.model.ideal && !is_gavel {
+        anyhow::bail!("--ideal goes with --mechanism gavel: other mechanisms put whole jobs on GPUs");
+    }
+    if is_gavel && args.model.solver == Some(SolverWord::Price) {
+        anyhow::bail!("--mechanism gavel solves with `interior`, as Gavel does; leave --solver out");
+    }
+    if is_gavel && args.model.node_mtbf.is_some() {
+        anyhow::bail!("--node-mtbf does not go with --mechanism gavel, whose nodes are never lost");
     }
     if args.jobs_csv.is_some() && args.policies.len() > 1 {
         anyhow::bail!("--jobs-csv goes with one policy; for several give --out, which writes jobs.csv for each");
@@ -31,8 +44,8 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
     if let Some(directory) = &args.out {
         make_directory(directory)?;
     }
-    let (bound, assumptions) = prepare(args)?;
-    let runs = simulate_all(args, &bound, &assumptions)?;
+    let (bound, table, assumptions) = prepare(args)?;
+    let runs = simulate_all(args, &bound, &table, &assumptions)?;
     let summaries = runs.iter().map(|(_, summary, _)| summary.clone()).collect::<Vec<_>>();
     if let Some(path) = &args.jobs_csv {
         write_file(path, |output| Ok(rota_report::write_jobs_csv(&runs[0].0, &bound, output)?))?;
@@ -57,30 +70,39 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
     }
 }
 
-fn prepare(args: &SimArgs) -> anyhow::Result<(Arc<Bound>, Vec<String>)> {
+fn prepare(args: &SimArgs) -> anyhow::Result<(Arc<Bound>, ThroughputTable, Vec<String>)> {
     let cluster = load_cluster(&args.cluster, args.model.gpus_per_node)?;
     let table = load_table(args.model.throughputs.as_deref())?;
     let loaded = load_trace(&args.trace, &args.read, &table)?;
     let bound = bind(loaded.workload, cluster, &table, args.read.skip_bad)?;
+    let bound = with_prices(bound, args.model.prices.as_deref())?;
     if let Some((_, last)) = args.window
         && last as usize >= bound.jobs.len()
     {
         anyhow::bail!("--window: the last job is {}, the trace has jobs 0 to {}", last, bound.jobs.len() - 1);
     }
-    let assumptions = assumptions(&bound, &args.model, &loaded.notes);
-    Ok((bound, assumptions))
+    let mut assumptions = assumptions(&bound, &args.model, &loaded.notes);
+    assumptions.extend(unknown_to_table(&bound, &table));
+    Ok((bound, table, assumptions))
 }
 
 /// Simulates every policy, several at a time, in the order given.
-fn simulate_all(args: &SimArgs, bound: &Arc<Bound>, assumptions: &[String]) -> anyhow::Result<Vec<(Run, Summary, RunMeta)>> {
+fn simulate_all(
+    args: &SimArgs,
+    bound: &Arc<Bound>,
+    table: &ThroughputTable,
+    assumptions: &[String],
+) -> anyhow::Result<Vec<(Run, Summary, RunMeta)>> {
     let options = sim_options(&args.model, args.seed, args.window)?;
+    let gavel = (args.model.mechanism == MechanismWord::Gavel).then_some(Gavel { table, ideal: args.model.ideal });
     let bar = progress(bound.jobs.len() as u64 * args.policies.len() as u64, "jobs");
     bar.set_message("simulating");
     let folders = event_folders(args);
     let draws_gantt = !args.json && args.policies.len() == 1 && bound.jobs.len() <= GANTT_JOBS_MAX;
     let timeline = args.out.is_some() || draws_gantt;
     let simulate = |(policy, folder): (&String, &Option<PathBuf>)| -> anyhow::Result<_> {
-        let request = Request { bound, policy, options: &options, timeline, events: folder.as_deref() };
+        let request =
+            Request { bound, policy, options: &options, gavel, solver: args.model.solver, timeline, events: folder.as_deref() };
         let mut done = simulate_one(&request, &bar)?;
         done.2.assumptions = assumptions.to_vec();
         Ok(done)
@@ -107,6 +129,10 @@ pub struct Request<'a> {
     pub bound: &'a Arc<Bound>,
     pub policy: &'a str,
     pub options: &'a SimOptions,
+    /// What Gavel needs beside that, where it is Gavel that simulates.
+    pub gavel: Option<Gavel<'a>>,
+    /// What solves allocations, where the policy's own parameters do not say.
+    pub solver: Option<SolverWord>,
     /// Whether to keep who was where when.
     pub timeline: bool,
     /// The folder for events.jsonl.
@@ -141,7 +167,12 @@ pub fn simulate_one(request: &Request<'_>, bar: &ProgressBar) -> anyhow::Result<
     };
     let meta = RunMeta {
         policy: request.policy.to_owned(),
-        mechanism: if round_seconds.is_some() { "rounds" } else { "event" }.to_owned(),
+        mechanism: match (request.gavel, round_seconds) {
+            (Some(_), _) => "gavel",
+            (None, Some(_)) => "rounds",
+            (None, None) => "event",
+        }
+        .to_owned(),
         seed: request.options.seed,
         round_seconds,
         restart_cost_seconds: request.options.restart.cost.seconds(),
@@ -177,10 +208,17 @@ fn observe(request: &Request<'_>, bar: &ProgressBar, also: &mut dyn FnMut(&Event
             }
         }
     };
-    // Built for each run, because a policy remembers.
-    let policy = rota_policy::build(request.policy)?;
-    let seconds = || clock.elapsed().as_secs_f64();
-    let tally = rota_sim::simulate(request.bound, policy, request.options, &mut observe, &seconds);
+    let tally = if let Some(gavel) = request.gavel {
+        gavel.simulate(request.bound, request.policy, request.options, &mut observe)?
+    } else {
+        // Built for each run, because a policy remembers.
+        let policy = match request.solver {
+            Some(SolverWord::Interior) => rota_policy::build(&rota_policy::with_param(request.policy, "solver", "interior"))?,
+            Some(SolverWord::Price) | None => rota_policy::build(request.policy)?,
+        };
+        let seconds = || clock.elapsed().as_secs_f64();
+        rota_sim::simulate(request.bound, policy, request.options, &mut observe, &seconds)
+    };
     bar.inc(over % PROGRESS_STEP);
     Ok((recorder.finish(tally.end), tally))
 }

@@ -1,13 +1,15 @@
 //! What a sweep runs over: the settings, as typed or from a file, and the points of the grid in a fixed order.
 
-use crate::args::{MechanismWord, SweepArgs};
+use crate::args::{MechanismWord, SweepArgs, window};
 use anyhow::Context;
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Everything that decides a sweep's results. Kept in the folder as `sweep.toml`, so that a sweep is only resumed as it was begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Settings {
     /// Policies, one line each in the pictures.
     pub policies: Vec<String>,
@@ -28,15 +30,36 @@ pub struct Settings {
     /// Whether generated jobs are gangs of 1, 2, 4 and 8 GPUs; single GPUs otherwise.
     #[serde(default)]
     pub multi_gpu: bool,
+    /// Whether a fifth of the generated jobs has five times the weight.
+    #[serde(default)]
+    pub multi_priority: bool,
+    /// Whether generated jobs have deadlines.
+    #[serde(default)]
+    pub slo: bool,
+    /// Whether jobs that fill the cluster are there at the start (`gavel-continuous`).
+    #[serde(default)]
+    pub steady_state: bool,
     /// A trace instead.
     #[serde(default)]
     pub trace: Option<PathBuf>,
-    /// `event` or `rounds`.
+    /// First and last job that are measured, as `4000:4999`; a run stops when they are over. All jobs if not given.
+    #[serde(default)]
+    pub window: Option<String>,
+    /// Throughput table; the built-in one if not given.
+    #[serde(default)]
+    pub throughputs: Option<PathBuf>,
+    /// Prices of the GPU types; their list prices if not given.
+    #[serde(default)]
+    pub prices: Option<PathBuf>,
+    /// How decisions are timed, as `--mechanism` has it.
     #[serde(default = "event")]
     pub mechanism: String,
     /// Length of a round in seconds.
     #[serde(default = "round_seconds")]
     pub round: f64,
+    /// With mechanism `gavel`: exact shares from one arrival to the next, instead of rounds.
+    #[serde(default)]
+    pub ideal: bool,
     /// What a restart costs in seconds.
     #[serde(default)]
     pub restart_cost: f64,
@@ -45,8 +68,36 @@ pub struct Settings {
     pub gpus_per_node: u32,
 }
 
-/// Models with an arrival rate to sweep over.
-pub const SWEPT_MODELS: [&str; 3] = ["poisson", "classroom", "gavel-continuous"];
+/// Models that can be swept: over arrival rates, or over numbers of jobs that are all there at the start.
+pub const SWEPT_MODELS: [&str; 4] = ["poisson", "classroom", "gavel-continuous", STATIC_MODEL];
+const STATIC_MODEL: &str = "gavel-static";
+
+/// What grows along the axis of a sweep's pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// Arrivals per hour.
+    Rate,
+    /// Jobs there at the start.
+    Jobs,
+}
+
+impl Axis {
+    /// Its name under a picture.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Rate => "jobs per hour",
+            Self::Jobs => "number of jobs",
+        }
+    }
+
+    /// Its name over a column.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Rate => "jobs/h",
+            Self::Jobs => "jobs",
+        }
+    }
+}
 
 fn seed_zero() -> Vec<u64> {
     vec![0]
@@ -97,9 +148,16 @@ impl Settings {
                 jobs: Vec::new(),
                 model: None,
                 multi_gpu: false,
+                multi_priority: false,
+                slo: false,
+                steady_state: false,
                 trace: None,
+                window: None,
+                throughputs: None,
+                prices: None,
                 mechanism: event(),
                 round: round_seconds(),
+                ideal: false,
                 restart_cost: 0.0,
                 gpus_per_node: gpus_per_node(),
             },
@@ -111,9 +169,16 @@ impl Settings {
         put_over(&mut settings.jobs, &args.jobs);
         settings.model = args.model.clone().or(settings.model);
         settings.multi_gpu |= args.multi_gpu;
+        settings.multi_priority |= args.multi_priority;
+        settings.slo |= args.slo;
+        settings.steady_state |= args.steady_state;
         settings.trace = args.trace.clone().or(settings.trace);
-        settings.mechanism = args.mechanism.map_or(settings.mechanism, |word| mechanism_word(word).to_owned());
+        settings.window = args.window.map(|(first, last)| format!("{first}:{last}")).or(settings.window);
+        settings.throughputs = args.throughputs.clone().or(settings.throughputs);
+        settings.prices = args.prices.clone().or(settings.prices);
+        settings.mechanism = args.mechanism.map_or(settings.mechanism, mechanism_name);
         settings.round = args.round.unwrap_or(settings.round);
+        settings.ideal |= args.ideal;
         settings.restart_cost = args.restart_cost.unwrap_or(settings.restart_cost);
         settings.gpus_per_node = args.gpus_per_node.unwrap_or(settings.gpus_per_node);
         settings.check()?;
@@ -129,40 +194,94 @@ impl Settings {
             }
         }
         if self.trace.is_some() {
-            if !self.rates.is_empty() || !self.jobs.is_empty() || self.model.is_some() {
-                anyhow::bail!("a sweep has either `trace` or `model`, `rates` and `jobs`");
+            let generates = self.multi_gpu || self.multi_priority || self.slo || self.steady_state || self.model.is_some();
+            if !self.rates.is_empty() || !self.jobs.is_empty() || generates {
+                anyhow::bail!("a sweep has either `trace` or `model`, `rates`, `jobs` and what else generates workloads");
             }
         } else {
-            self.model.get_or_insert_with(|| "poisson".to_owned());
-            if self.rates.is_empty() {
-                anyhow::bail!("a sweep over generated workloads needs `rates`: arrivals per hour, e.g. --rates 4,8,12");
-            }
-            if self.jobs.is_empty() {
-                self.jobs.push(1000);
-            }
+            self.check_generated()?;
         }
-        if let Some(model) = self.model.as_deref().filter(|model| !SWEPT_MODELS.contains(model)) {
-            anyhow::bail!("model: `{model}` is not one of {}", SWEPT_MODELS.join(", "));
-        }
-        if let Some(rate) = self.rates.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
-            anyhow::bail!("rates: `{rate}` is not a number of jobs per hour above 0");
-        }
-        if !["event", "rounds"].contains(&self.mechanism.as_str()) {
-            anyhow::bail!("mechanism: `{}` is not one of event, rounds", self.mechanism);
+        self.mechanism()?;
+        if let Some((_, last)) = self.window()?
+            && let Some(jobs) = self.jobs.iter().find(|jobs| **jobs <= last)
+        {
+            anyhow::bail!("window: the last job is {last}, a workload of {jobs} jobs has jobs 0 to {}", jobs - 1);
         }
         if !(self.round.is_finite() && self.round >= 0.001 && self.restart_cost.is_finite() && self.restart_cost >= 0.0) {
             anyhow::bail!("round must be at least 0.001 s and restart_cost not negative");
         }
+        if self.ideal && self.mechanism != "gavel" {
+            anyhow::bail!("ideal goes with mechanism `gavel`: other mechanisms put whole jobs on GPUs");
+        }
+        if self.mechanism == "gavel" {
+            return self.policies.iter().try_for_each(|policy| Ok(rota_gavel::check_policy(policy)?));
+        }
         self.policies.iter().try_for_each(|policy| Ok(rota_policy::build(policy).map(|_| ())?))
+    }
+
+    fn check_generated(&mut self) -> anyhow::Result<()> {
+        let model = self.model.get_or_insert_with(|| "poisson".to_owned()).clone();
+        if !SWEPT_MODELS.contains(&model.as_str()) {
+            anyhow::bail!("model: `{model}` is not one of {}", SWEPT_MODELS.join(", "));
+        }
+        match self.axis() {
+            Axis::Rate if self.rates.is_empty() => {
+                anyhow::bail!("a sweep over generated workloads needs `rates`: arrivals per hour, e.g. --rates 4,8,12")
+            }
+            Axis::Jobs if !self.rates.is_empty() => {
+                anyhow::bail!("rates: all jobs of {model} arrive at once; sweep over `jobs` instead, e.g. --jobs 100,200,300")
+            }
+            Axis::Jobs if self.jobs.is_empty() => anyhow::bail!("a sweep of {model} needs `jobs`, e.g. --jobs 100,200,300"),
+            Axis::Rate | Axis::Jobs => {}
+        }
+        if self.jobs.is_empty() {
+            self.jobs.push(1000);
+        }
+        if let Some(rate) = self.rates.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
+            anyhow::bail!("rates: `{rate}` is not a number of jobs per hour above 0");
+        }
+        if self.steady_state && model != "gavel-continuous" {
+            anyhow::bail!("steady_state: only gavel-continuous has jobs that are there at the start and others that arrive");
+        }
+        if model == "classroom" && (self.multi_gpu || self.multi_priority || self.slo) {
+            anyhow::bail!("classroom tasks have one GPU, their own priorities and no deadlines");
+        }
+        Ok(())
+    }
+
+    /// What grows along the axis of the pictures.
+    pub fn axis(&self) -> Axis {
+        if self.model.as_deref() == Some(STATIC_MODEL) { Axis::Jobs } else { Axis::Rate }
+    }
+
+    /// The jobs that are measured.
+    pub fn window(&self) -> anyhow::Result<Option<(u32, u32)>> {
+        let parse = |text: &String| window(text).map_err(|problem| anyhow::anyhow!("window: `{text}`: {problem}"));
+        self.window.as_ref().map(parse).transpose()
+    }
+
+    /// How decisions are timed.
+    pub fn mechanism(&self) -> anyhow::Result<MechanismWord> {
+        MechanismWord::from_str(&self.mechanism, false).map_err(|_| {
+            let known = MechanismWord::value_variants().iter().map(|&word| mechanism_name(word)).collect::<Vec<_>>();
+            anyhow::anyhow!("mechanism: `{}` is not one of {}", self.mechanism, known.join(", "))
+        })
+    }
+
+    /// Numbers of jobs and arrival rates, one workload each.
+    pub fn workloads(&self) -> Vec<(Option<u32>, Option<f64>)> {
+        match (&self.trace, self.axis()) {
+            (Some(_), _) => vec![(None, None)],
+            (None, Axis::Jobs) => self.jobs.iter().map(|jobs| (Some(*jobs), None)).collect(),
+            (None, Axis::Rate) => {
+                self.jobs.iter().flat_map(|jobs| self.rates.iter().map(|rate| (Some(*jobs), Some(*rate)))).collect()
+            }
+        }
     }
 
     /// All points: clusters, then workloads, then seeds, then policies, so that runs of one workload are neighbours.
     pub fn points(&self) -> Vec<Point> {
-        let workloads = if self.trace.is_some() {
-            vec![(None, None)]
-        } else {
-            self.jobs.iter().flat_map(|jobs| self.rates.iter().map(|rate| (Some(*jobs), Some(*rate)))).collect()
-        };
+        let workloads = self.workloads();
         let mut points = Vec::new();
         for cluster in &self.clusters {
             for &(workload_jobs, rate) in &workloads {
@@ -184,9 +303,6 @@ fn put_over<T: Clone>(settings: &mut Vec<T>, typed: &[T]) {
     }
 }
 
-fn mechanism_word(word: MechanismWord) -> &'static str {
-    match word {
-        MechanismWord::Event => "event",
-        MechanismWord::Rounds => "rounds",
-    }
+fn mechanism_name(word: MechanismWord) -> String {
+    word.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

@@ -72,8 +72,11 @@ pub fn simulate(
     observe: &mut dyn FnMut(&Event),
     seconds: &dyn Fn() -> f64,
 ) -> Tally {
-    let has_rounds = matches!(options.mechanism, Mechanism::Rounds { .. });
-    let engine_options = EngineOptions { seed: options.seed, score: options.score, restart: options.restart, has_rounds };
+    let round = match options.mechanism {
+        Mechanism::Event => None,
+        Mechanism::Rounds { length } => Some(length),
+    };
+    let engine_options = EngineOptions { seed: options.seed, score: options.score, restart: options.restart, round };
     let mut engine = Engine::new(Arc::clone(bound), policy, &engine_options);
     let mut world = world::SimulatedWorld::new(Arc::clone(bound), options);
     drive(&mut engine, &mut world, observe, seconds)

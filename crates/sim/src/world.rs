@@ -12,10 +12,10 @@ use std::sync::Arc;
 /// Something that is known to lie ahead. The order of the variants is the order at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ahead {
-    /// The run of a job that was its `starts`-th ends, if it is still going on then.
+    /// A job that keeps the pace that was its `paces`-th ends.
     EndOfRun {
         job: JobId,
-        starts: u32,
+        paces: u32,
     },
     NodeReturned(NodeId),
     NodeLost(NodeId),
@@ -27,8 +27,6 @@ pub struct SimulatedWorld {
     now: Time,
     next_arrival: usize,
     ahead: BinaryHeap<Reverse<(Time, Ahead)>>,
-    /// Jobs started by the last plan, whose end is not yet in the heap.
-    just_started: Vec<JobId>,
     round: Option<Span>,
     faults: Option<Faults>,
     window: Option<(u32, u32)>,
@@ -67,7 +65,6 @@ impl SimulatedWorld {
             now: Time::ZERO,
             next_arrival: 0,
             ahead: BinaryHeap::new(),
-            just_started: Vec::new(),
             round,
             faults,
             window: options.window,
@@ -101,9 +98,9 @@ impl SimulatedWorld {
     fn next_moment(&self, state: &State, wake: Option<Time>) -> Option<Moment> {
         let arrival = self.bound.jobs.get(self.next_arrival).map(|job| job.arrival);
         let ahead = self.ahead.peek().map(|Reverse((at, _))| *at);
-        // Rounds end only for somebody: with nobody waiting there is nobody to give way to.
-        let tick =
-            self.round.filter(|_| state.waiting > 0 && state.running > 0).map(|round| Time((self.now.0 / round.0 + 1) * round.0));
+        // Rounds end only for somebody: one who waits, or a policy that may move those who run.
+        let matters = state.running > 0 && (state.waiting > 0 || wake.is_some());
+        let tick = self.round.filter(|_| matters).map(|round| Time((self.now.0 / round.0 + 1) * round.0));
         let now = arrival.into_iter().chain(ahead).chain(tick).chain(wake).min()?;
         let occasion = if tick == Some(now) { Occasion::Tick } else { Occasion::Event };
         Some(Moment { now, occasion })
@@ -113,8 +110,8 @@ impl SimulatedWorld {
         let now = self.now;
         let mut tell = |kind| events.push(Event { time_ns: now, kind });
         match what {
-            Ahead::EndOfRun { job, starts } => {
-                if !Self::goes_on(state, job, starts) {
+            Ahead::EndOfRun { job, paces } => {
+                if !Self::goes_on(state, job, paces) {
                     return;
                 }
                 let failures = state.jobs[job.index()].failures;
@@ -153,10 +150,10 @@ impl SimulatedWorld {
         }
     }
 
-    /// Whether the `starts`-th run of a job is the present one.
-    fn goes_on(state: &State, job: JobId, starts: u32) -> bool {
+    /// Whether a job runs and its `paces`-th pace is the present one.
+    fn goes_on(state: &State, job: JobId, paces: u32) -> bool {
         let job = &state.jobs[job.index()];
-        job.phase == Phase::Running && job.starts == starts
+        job.phase == Phase::Running && job.paces == paces
     }
 
     fn note_over(&mut self, job: JobId) {
@@ -188,16 +185,13 @@ impl SimulatedWorld {
 }
 
 impl World for SimulatedWorld {
-    fn poll(&mut self, state: &State, wake: Option<Time>, events: &mut Vec<Event>) -> Option<Moment> {
-        // A job stopped and started again at one moment stands here twice.
-        self.just_started.sort_unstable();
-        self.just_started.dedup();
-        for job in self.just_started.drain(..) {
-            let starts = state.jobs[job.index()].starts;
-            self.ahead.push(Reverse((state.end_of_run(job), Ahead::EndOfRun { job, starts })));
+    fn poll(&mut self, state: &mut State, wake: Option<Time>, events: &mut Vec<Event>) -> Option<Moment> {
+        for job in state.take_paced() {
+            let paces = state.jobs[job.index()].paces;
+            self.ahead.push(Reverse((state.end_of_run(job), Ahead::EndOfRun { job, paces })));
         }
-        while let Some(Reverse((_, Ahead::EndOfRun { job, starts }))) = self.ahead.peek()
-            && !Self::goes_on(state, *job, *starts)
+        while let Some(Reverse((_, Ahead::EndOfRun { job, paces }))) = self.ahead.peek()
+            && !Self::goes_on(state, *job, *paces)
         {
             self.ahead.pop();
         }
@@ -229,7 +223,6 @@ impl World for SimulatedWorld {
         events.extend(plan.stops.iter().map(|&job| Event { time_ns: now, kind: EventKind::Preempted { job } }));
         for start in &plan.starts {
             events.push(Event { time_ns: now, kind: EventKind::Started { job: start.job, gpus: start.gpus.clone() } });
-            self.just_started.push(start.job);
         }
     }
 }

@@ -28,3 +28,103 @@ fn lag_policies_beat_their_marks_on_the_96_job_trace() {
         assert_eq!(summary["completed"], 96);
     }
 }
+
+#[test]
+fn parity_gavel_mechanism_repeats_a_recorded_run() {
+    let Some(folder) = reference() else {
+        println!("skipped: no reference data");
+        return;
+    };
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (trace, table) = (at("traces/max_min_fairness.trace"), at("physical_cluster_throughputs.json"));
+    for (policy, jct, makespan, utilisation) in
+        [("fifo_perf", 18_643.392, 68_321.278, 0.728_453), ("gandiva", 17_128.807, 64_183.084, 0.776_720)]
+    {
+        let mut args = vec!["sim", "--mechanism", "gavel", "--trace", &trace, "--cluster", "8:16:24", "--throughputs", &table];
+        args.extend(["--policy", policy, "--seed", "0", "--json"]);
+        let summary = json(&args);
+        let number = |name: &str| summary[name].as_f64().unwrap();
+        assert!((number("jct_mean_s") - jct).abs() < 0.01, "{policy}: {}", summary["jct_mean_s"]);
+        assert!((number("makespan_s") - makespan).abs() < 0.01, "{policy}: {}", summary["makespan_s"]);
+        assert!((number("utilisation") - utilisation).abs() < 0.002, "{policy}: {}", summary["utilisation"]);
+        assert_eq!((&summary["completed"], &summary["mechanism"]), (&96.into(), &"gavel".into()));
+    }
+}
+
+/// Gavel's traces with the clusters and tables its recorded runs used.
+const TRACES: [(&str, &str, &str); 6] = [
+    ("max_min_fairness.trace", "8:16:24", "physical_cluster_throughputs.json"),
+    ("static_n60_seed0_single.tsv", "8:8:8", "simulation_throughputs.json"),
+    ("artifact_evaluation.trace", "2:0:4", "physical_cluster_throughputs.json"),
+    ("small_test.trace", "2:2:2", "simulation_throughputs.json"),
+    ("medium_test.trace", "2:2:2", "simulation_throughputs.json"),
+    ("debug.trace", "2:2:2", "simulation_throughputs.json"),
+];
+
+/// Mean JCT, makespan and worst rho of each policy.
+fn figures(folder: &std::path::Path, trace: (&str, &str, &str), policies: &[&str], more: &[&str]) -> Vec<(f64, f64, f64)> {
+    let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let (path, table) = (at(&format!("traces/{}", trace.0)), at(trace.2));
+    let mut args = vec!["sim", "--trace", &path, "--cluster", trace.1, "--throughputs", &table, "--json"];
+    args.extend(policies.iter().flat_map(|policy| ["--policy", policy]));
+    args.extend(more);
+    let summaries = json(&args);
+    let list = summaries.as_array().cloned().unwrap_or_else(|| vec![summaries.clone()]);
+    let figure = |summary: &serde_json::Value, name: &str| summary[name].as_f64().unwrap();
+    let figures = list.iter().map(|run| (figure(run, "jct_mean_s"), figure(run, "makespan_s"), figure(run, "ftf_worst")));
+    figures.collect()
+}
+
+#[test]
+fn parity_rounds_beat_gavels_mechanism_on_every_trace() {
+    let Some(folder) = reference() else {
+        println!("skipped: no reference data");
+        return;
+    };
+    let policies = [
+        "fifo-perf",
+        "fifo-packed",
+        "max-min-perf",
+        "max-min-packed",
+        "water-filling-perf",
+        "water-filling-packed",
+        "ftf-perf",
+        "makespan-perf",
+        "max-throughput-cost-perf",
+        "gandiva",
+    ];
+    for trace in TRACES {
+        let ours = figures(&folder, trace, &policies, &["--mechanism", "rounds"]);
+        let theirs = figures(&folder, trace, &policies, &["--mechanism", "gavel"]);
+        for ((policy, ours), theirs) in policies.iter().zip(ours).zip(theirs) {
+            assert!(ours.0 < theirs.0, "{policy} on {}: {} against {}", trace.0, ours.0, theirs.0);
+        }
+    }
+}
+
+#[test]
+fn parity_marks_of_the_better_mechanism_hold() {
+    let Some(folder) = reference() else {
+        println!("skipped: no reference data");
+        return;
+    };
+    for (restart, least_gain) in [("0", 0.08), ("30", 0.12)] {
+        let with =
+            |mechanism| figures(&folder, TRACES[0], &["max-min-perf"], &["--mechanism", mechanism, "--restart-cost", restart]);
+        let (ours, theirs) = (with("rounds")[0].0, with("gavel")[0].0);
+        assert!(ours <= (1.0 - least_gain) * theirs, "restart {restart} s: {ours} against {theirs}");
+    }
+    let makespan = figures(&folder, TRACES[0], &["makespan-perf"], &["--mechanism", "rounds"])[0].1;
+    assert!(makespan <= 58_308.0 * 1.005, "makespan {makespan}");
+    for mechanism in ["event", "rounds"] {
+        let lag = ["lag-match", "lag-gittins:sigma=1", "lag-srsf"];
+        let found = figures(&folder, TRACES[0], &lag, &["--mechanism", mechanism]);
+        for ((policy, jct_max), (jct, _, _)) in lag.iter().zip([12_400.0, 12_100.0, 11_600.0]).zip(found) {
+            assert!(jct <= jct_max, "{policy} with {mechanism}: {jct}");
+        }
+    }
+    for trace in TRACES {
+        let rho = figures(&folder, trace, &["lag-match"], &[])[0].2;
+        assert!(rho <= 1.1, "lag-match on {}: worst rho {rho}", trace.0);
+    }
+}

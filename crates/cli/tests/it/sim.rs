@@ -1,6 +1,7 @@
 //! `rota sim`, `rota trace` and `rota policies` as the interface describes them.
 
 use crate::rota::{files, json, rota, stdout};
+use std::fs;
 use tempfile::TempDir;
 
 const FOUR: &str = "scenarios/teaching-four.csv";
@@ -200,4 +201,26 @@ fn help_has_examples() {
         let help = String::from_utf8(rota(&args).stdout).unwrap();
         assert!(help.contains("Example"), "{command:?}");
     }
+}
+
+#[test]
+fn costs_follow_the_prices_in_force() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    // One GPU for an hour and a half, then two jobs with half a GPU each for an hour, which share one.
+    let trace = path("jobs.csv", "arrival_s,duration_s,share\n0,5400,1\n7200,3600,0.5\n7200,3600,0.5\n");
+    let prices = path("prices.csv", "time_s,gpu_type,usd_per_gpu_hour\n0,t4,1\n3600,t4,4\n7200,t4,10\n");
+    let cost = |prices: Option<&str>| {
+        let mut args = vec!["sim", "--trace", &trace, "--cluster", "t4:1", "--policy", "fcfs", "--json"];
+        args.extend(prices.into_iter().flat_map(|path| ["--prices", path]));
+        json(&args)["cost_usd"].as_f64().unwrap()
+    };
+    assert!((cost(Some(&prices)) - (1.0 + 2.0 + 10.0)).abs() < 1e-9);
+    assert!((cost(None) - 2.5 * 0.35).abs() < 1e-9, "the list price of a t4");
+    let constant = path("prices.toml", "[usd_per_gpu_hour]\nt4 = 2\n");
+    assert!((cost(Some(&constant)) - 5.0).abs() < 1e-9);
 }

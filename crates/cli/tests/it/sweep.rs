@@ -84,3 +84,59 @@ fn a_file_says_what_to_sweep() {
     let message = refusal(&["sweep", bad.to_str().unwrap(), "--out", folder.path().join("x").to_str().unwrap()]);
     assert!(message.contains("bad.toml") && message.contains("rate"), "{message}");
 }
+
+/// Gavel's own sweeps, each one command, with policies that there are and fewer points.
+#[test]
+fn gavels_sweeps_are_one_command_each() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("continuous");
+    let small = ["--policies", "fcfs,las", "--seeds", "0,1", "--jobs", "120", "--window", "40:79"];
+    for (scenario, rates) in [("single", "2,6"), ("multi", "1,3")] {
+        let out = out.join(scenario);
+        let file = format!("scenarios/gavel-continuous-{scenario}.toml");
+        let args = ["sweep", &file, "--rates", rates, "--steady-state", "--out", out.to_str().unwrap()];
+        stdout(&args.into_iter().chain(small).collect::<Vec<_>>());
+        let results = results(&out);
+        assert_eq!(results.lines().count(), 1 + 2 * 2 * 2, "{results}");
+        assert!(results.lines().skip(1).all(|line| line.contains(",rounds,40,40,0,")), "{results}");
+        let names = files(&out).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let rate = rates.split(',').next().unwrap();
+        for expected in ["jct-against-load.svg".to_owned(), format!("distributions/jct-cdf-rate-{rate}.svg")]
+            .into_iter()
+            .chain([format!("distributions/ftf-cdf-rate-{rate}.png"), "samples/7.json".to_owned()])
+        {
+            assert!(names.contains(&expected), "no {expected} in {names:?}");
+        }
+    }
+    let out = folder.path().join("static");
+    let file = "scenarios/gavel-static-multi.toml";
+    let table =
+        stdout(&["sweep", file, "--policies", "fcfs,srtf", "--jobs", "20,40", "--seeds", "0", "--out", out.to_str().unwrap()]);
+    assert!(table.contains("makespan on 36:36:36") && table.contains("          40"), "{table}");
+    let names = files(&out).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    for expected in ["makespan-against-jobs.svg", "jct-against-jobs.png", "distributions/jct-cdf-jobs-20.svg"] {
+        assert!(names.iter().any(|name| name == expected), "no {expected} in {names:?}");
+    }
+}
+
+#[test]
+fn settings_that_do_not_go_together() {
+    let folder = TempDir::new().unwrap();
+    let sweep = |more: &[&str]| {
+        let out = folder.path().join("out");
+        let common = ["sweep", "--policies", "fcfs", "--clusters", "8:8:8", "--out", out.to_str().unwrap()];
+        refusal(&common.into_iter().chain(more.iter().copied()).collect::<Vec<_>>())
+    };
+    let message = sweep(&["--model", "gavel-static", "--rates", "1"]);
+    assert!(message.contains("arrive at once") && message.contains("--jobs"), "{message}");
+    assert!(sweep(&["--model", "gavel-static"]).contains("needs `jobs`"));
+    let message = sweep(&["--model", "gavel-continuous", "--rates", "1", "--jobs", "100", "--window", "50:100"]);
+    assert!(message.contains("window") && message.contains("0 to 99"), "{message}");
+    assert!(sweep(&["--rates", "1", "--steady-state"]).contains("steady_state"));
+    assert!(sweep(&["--rates", "1", "--throughputs", "no-such.csv"]).contains("no-such.csv"));
+    let file = folder.path().join("bad.toml");
+    fs::write(&file, "policies = ['fcfs']\nclusters = ['gpu:4']\nrates = [3]\nmechanism = 'magic'\n").unwrap();
+    let out = folder.path().join("y");
+    let message = refusal(&["sweep", file.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    assert!(message.contains("magic") && message.contains("event, rounds"), "{message}");
+}

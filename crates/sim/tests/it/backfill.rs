@@ -48,12 +48,15 @@ fn a_job_of_another_type_is_not_held_up() {
 /// Every promise made in a run, with the state it was made from, and the start of each job.
 fn promises(bound: &Arc<Bound>, policy: &str, mut at_promise: impl FnMut(&Engine, Time, &Promise)) -> Vec<Time> {
     let options = SimOptions::default();
-    let engine_options = EngineOptions { seed: 0, score: Score::Consolidate, restart: Restart::default(), has_rounds: false };
+    let engine_options = EngineOptions { seed: 0, score: Score::Consolidate, restart: Restart::default(), round: None };
     let mut engine = Engine::new(Arc::clone(bound), rota_policy::build(policy).unwrap(), &engine_options);
     let mut world = SimulatedWorld::new(Arc::clone(bound), &options);
     let mut starts = vec![Time::FAR_FUTURE; bound.jobs.len()];
     let mut events = Vec::new();
-    while let Some(Moment { now, occasion }) = world.poll(&engine.state, engine.review_at(), &mut events) {
+    while let Some(Moment { now, occasion }) = {
+        let wake = engine.review_at();
+        world.poll(&mut engine.state, wake, &mut events)
+    } {
         events.drain(..).for_each(|event| engine.record(&event));
         let plan = engine.cycle(now, occasion);
         for start in &plan.starts {

@@ -7,6 +7,8 @@
 )]
 
 mod backfill;
+mod defects;
+mod five_types;
 mod properties;
 mod rounds;
 mod scene;

@@ -1,0 +1,44 @@
+//! `--mechanism gavel`: a run of Gavel's own simulator in place of ours.
+
+use rota_core::{Bound, Event, ThroughputTable};
+use rota_gavel::{GavelOptions, Prices};
+use rota_sim::{Mechanism, SimOptions, Tally};
+
+/// What Gavel needs beside the options of every simulation.
+#[derive(Clone, Copy)]
+pub struct Gavel<'a> {
+    pub table: &'a ThroughputTable,
+    /// Exact shares from one arrival to the next, instead of rounds.
+    pub ideal: bool,
+}
+
+impl Gavel<'_> {
+    /// Runs one policy.
+    pub fn simulate(
+        self,
+        bound: &Bound,
+        policy: &str,
+        options: &SimOptions,
+        observe: &mut dyn FnMut(&Event),
+    ) -> anyhow::Result<Tally> {
+        let mut gavel_options = GavelOptions {
+            seed: options.seed,
+            window: options.window,
+            ideal: self.ideal,
+            restart_cost_seconds: options.restart.cost.seconds(),
+            prices: Some(Prices::of_cluster(&bound.cluster)),
+            ..GavelOptions::default()
+        };
+        if let Mechanism::Rounds { length } = options.mechanism {
+            gavel_options.round_seconds = length.seconds();
+        }
+        let tally = rota_gavel::simulate(bound, self.table, policy, &gavel_options, observe)?;
+        Ok(Tally {
+            end: tally.end,
+            events: tally.events,
+            decisions: tally.decisions,
+            decision_seconds: tally.decision_seconds,
+            decision_seconds_max: tally.decision_seconds_max,
+        })
+    }
+}
