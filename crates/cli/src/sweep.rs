@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex};
 
 pub fn run(args: &SweepArgs) -> anyhow::Result<()> {
     make_directory(&args.out)?;
-    make_directory(&args.out.join("samples"))?;
     let settings = settle(args)?;
+    make_directory(&args.out.join("samples"))?;
     let points = settings.points();
     let mut rows = if args.resume { read_progress(&args.out, points.len())? } else { BTreeMap::new() };
     if !rows.is_empty() {

@@ -37,8 +37,9 @@ fn what_gavel_does_not_have_is_refused() {
     assert!(refused(&["--policy", "lag-match"]).contains("policy `lag-match` is not one that Gavel has"));
     assert!(refused(&["--policy", "gandiva"]).contains("needs a throughput table that has pairs"));
     assert!(refused(&["--policy", "fifo", "--node-mtbf", "100"]).contains("--node-mtbf does not go with --mechanism gavel"));
-    let sweep = ["sweep", "--mechanism", "gavel", "--policies", "srtf", "--clusters", "4:4:4", "--rates", "20", "--out", "x"];
-    assert!(refusal(&sweep).contains("policy `srtf` is not one that Gavel has"));
+    let out = folder.path().join("sweep");
+    let sweep = ["sweep", "--mechanism", "gavel", "--policies", "srtf", "--clusters", "4:4:4", "--rates", "20", "--out"];
+    assert!(refusal(&[&sweep[..], &[out.to_str().unwrap()]].concat()).contains("policy `srtf` is not one that Gavel has"));
 }
 
 #[test]
