@@ -1,6 +1,6 @@
 //! `--mechanism gavel`: a run of Gavel's own simulator in place of ours.
 
-use rota_core::{Bound, Event, ThroughputTable};
+use rota_core::{Bound, Event, ThroughputTable, Time};
 use rota_gavel::{GavelOptions, Prices};
 use rota_sim::{Mechanism, SimOptions, Tally};
 
@@ -10,6 +10,19 @@ pub struct Gavel<'a> {
     pub table: &'a ThroughputTable,
     /// Exact shares from one arrival to the next, instead of rounds.
     pub ideal: bool,
+}
+
+/// The prices of the run, as Gavel's simulator takes them.
+fn prices(bound: &Bound) -> Prices {
+    let mut prices = Prices::of_cluster(&bound.cluster);
+    for kind in &bound.cluster.types {
+        for time in std::iter::once(Time::ZERO).chain(bound.prices.changes()) {
+            if let Some(usd_per_hour) = bound.prices.price_at(&kind.name, time) {
+                prices.set(&kind.name, time.seconds(), usd_per_hour);
+            }
+        }
+    }
+    prices
 }
 
 impl Gavel<'_> {
@@ -26,7 +39,7 @@ impl Gavel<'_> {
             window: options.window,
             ideal: self.ideal,
             restart_cost_seconds: options.restart.cost.seconds(),
-            prices: Some(Prices::of_cluster(&bound.cluster)),
+            prices: Some(prices(bound)),
             ..GavelOptions::default()
         };
         if let Mechanism::Rounds { length } = options.mechanism {

@@ -6,7 +6,7 @@
 //! shortest first, each where it would end first.
 
 use crate::params::{Param, Params, PolicyError};
-use crate::share::size;
+use crate::watch::{Watch, size};
 use crate::{Context, Policy};
 use rota_core::{GpuTypeId, JobId, Preempt, Snapshot, Span, Target, Wish};
 use rota_solver::transport::assign_to_places;
@@ -24,7 +24,7 @@ const JOBS_PER_GPU_MAX: f64 = 4.0;
 struct AlloX {
     alpha: f64,
     tick: Span,
-    active: BTreeSet<JobId>,
+    watch: Watch,
 }
 
 /// A job with the seconds it still needs on each type; infinite where it cannot run.
@@ -131,17 +131,11 @@ impl AlloX {
 
 impl Policy for AlloX {
     fn decide(&mut self, snapshot: &Snapshot<'_>, _: &mut Context) -> Target {
-        for view in snapshot.changed_jobs() {
-            if view.state.phase.is_active() {
-                self.active.insert(view.id());
-            } else {
-                self.active.remove(&view.id());
-            }
-        }
-        let mut free = snapshot.capacities();
+        self.watch.update(snapshot);
+        let mut free = self.watch.capacities.clone();
         let mut types = Vec::new();
         if snapshot.is_within_round() {
-            for &job in &self.active {
+            for &job in &self.watch.active {
                 if let Some(gpu_type) = snapshot.type_now(job) {
                     free[gpu_type.index()] = (free[gpu_type.index()] - size(snapshot.bound.shape(job))).max(0.0);
                     types.push((job, Some(gpu_type)));
@@ -149,7 +143,7 @@ impl Policy for AlloX {
             }
         }
         let stays = types.iter().map(|&(job, _)| job).collect::<BTreeSet<_>>();
-        let jobs = self.active.difference(&stays).copied().collect::<Vec<_>>();
+        let jobs = self.watch.active.difference(&stays).copied().collect::<Vec<_>>();
         let mut chosen = self.choose(&jobs, &free, snapshot).into_iter().collect::<BTreeMap<_, _>>();
         fill_idle(&mut chosen, &jobs, &mut free, snapshot);
         types.extend(jobs.iter().map(|&job| (job, chosen.get(&job).copied())));
@@ -180,6 +174,6 @@ pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     Ok(Box::new(AlloX {
         alpha: params.number("alpha", 0.0, 1.0)?,
         tick: Span::from_seconds(params.number("tick", 0.1, 1e8)?).unwrap_or_default(),
-        active: BTreeSet::new(),
+        watch: Watch::default(),
     }))
 }

@@ -5,10 +5,9 @@
 //! not fit, and give way to it when it does.
 
 use crate::pairing::join_waiting;
-use crate::share::size;
+use crate::watch::{Watch, size};
 use crate::{Context, Policy};
 use rota_core::{GpuTypeId, JobId, Preempt, Snapshot, Target, Wish};
-use std::collections::BTreeSet;
 
 /// What two jobs must make together, in parts of what they make alone, before they share GPUs.
 const PACKED_PARTS_MIN: f64 = 1.5;
@@ -24,7 +23,7 @@ enum Kind {
 
 struct Fifo {
     kind: Kind,
-    active: BTreeSet<JobId>,
+    watch: Watch,
 }
 
 /// Who is where, and what is left of each type.
@@ -35,8 +34,8 @@ struct Filling {
 }
 
 impl Filling {
-    fn empty(snapshot: &Snapshot<'_>) -> Self {
-        Self { types: Vec::new(), pairs: Vec::new(), free: snapshot.capacities() }
+    fn empty(capacities: &[f64]) -> Self {
+        Self { types: Vec::new(), pairs: Vec::new(), free: capacities.to_vec() }
     }
 }
 
@@ -51,8 +50,8 @@ pub(crate) fn open_types(job: JobId, free: &[f64], snapshot: &Snapshot<'_>) -> V
 impl Fifo {
     /// Those who run, where they run, and what is free beside them.
     fn running(&self, snapshot: &Snapshot<'_>) -> Filling {
-        let mut filling = Filling::empty(snapshot);
-        for &job in &self.active {
+        let mut filling = Filling::empty(&self.watch.capacities);
+        for &job in &self.watch.active {
             let Some(gpu_type) = snapshot.type_now(job) else { continue };
             filling.types.push((job, Some(gpu_type)));
             match snapshot.states[job.index()].partner {
@@ -66,18 +65,12 @@ impl Fifo {
 
 impl Policy for Fifo {
     fn decide(&mut self, snapshot: &Snapshot<'_>, context: &mut Context) -> Target {
-        for view in snapshot.changed_jobs() {
-            if view.state.phase.is_active() {
-                self.active.insert(view.id());
-            } else {
-                self.active.remove(&view.id());
-            }
-        }
+        self.watch.update(snapshot);
         let keeps_running = matches!(self.kind, Kind::Any) || snapshot.is_within_round();
-        let filling = if keeps_running { self.running(snapshot) } else { Filling::empty(snapshot) };
+        let filling = if keeps_running { self.running(snapshot) } else { Filling::empty(&self.watch.capacities) };
         let Filling { mut types, mut pairs, mut free } = filling;
         let mut is_blocked = false;
-        for &job in &self.active {
+        for &job in &self.watch.active {
             if keeps_running && snapshot.type_now(job).is_some() {
                 continue;
             }
@@ -108,15 +101,15 @@ impl Policy for Fifo {
 
 /// `fifo`.
 pub fn any_type() -> Box<dyn Policy> {
-    Box::new(Fifo { kind: Kind::Any, active: BTreeSet::new() })
+    Box::new(Fifo { kind: Kind::Any, watch: Watch::default() })
 }
 
 /// `fifo-perf`.
 pub fn fastest_type() -> Box<dyn Policy> {
-    Box::new(Fifo { kind: Kind::Fastest, active: BTreeSet::new() })
+    Box::new(Fifo { kind: Kind::Fastest, watch: Watch::default() })
 }
 
 /// `fifo-packed`.
 pub fn packed() -> Box<dyn Policy> {
-    Box::new(Fifo { kind: Kind::Packed, active: BTreeSet::new() })
+    Box::new(Fifo { kind: Kind::Packed, watch: Watch::default() })
 }

@@ -6,10 +6,10 @@
 
 use crate::lag_weight::{GittinsTable, Knowledge, worth};
 use crate::params::{Param, Params, PolicyError};
+use crate::watch::{Watch, size};
 use crate::{Context, Policy};
 use rota_core::{Bound, GpuTypeId, JobId, Phase, Preempt, Shape, Snapshot, Span, Target, Time, Wish};
 use rota_solver::match_prices::{Matching, match_by_prices};
-use std::collections::BTreeSet;
 
 const TICK: Param =
     Param { name: "tick", default: "360", meaning: "seconds after which all is weighed again even if nothing happened" };
@@ -35,18 +35,10 @@ struct Lag {
     fairness: f64,
     tick: Span,
     knowledge: Knowledge,
-    active: BTreeSet<JobId>,
+    watch: Watch,
     /// Work a private share would have done for each job, in seconds on its best type.
     due_seconds: Vec<f64>,
     last: Time,
-    /// GPUs of each type on nodes that are up, found anew when nodes change.
-    capacities: Vec<f64>,
-    nodes_up: usize,
-}
-
-/// Whole GPUs that a job of this shape takes.
-fn size(shape: &Shape) -> f64 {
-    f64::from(shape.gpus) * shape.share.fraction()
 }
 
 impl Lag {
@@ -54,30 +46,19 @@ impl Lag {
     fn accrue(&mut self, snapshot: &Snapshot<'_>) {
         let seconds = snapshot.now.since(self.last).seconds();
         self.last = snapshot.now;
-        if seconds == 0.0 || self.active.is_empty() {
+        if seconds == 0.0 || self.watch.active.is_empty() {
             return;
         }
-        let jobs = self.active.len() as f64;
+        let jobs = self.watch.active.len() as f64;
         let rates = snapshot
             .bound
             .shapes
             .iter()
-            .map(|shape| private_rate(shape, snapshot.bound, &self.capacities, jobs))
+            .map(|shape| private_rate(shape, snapshot.bound, &self.watch.capacities, jobs))
             .collect::<Vec<_>>();
-        for &job in &self.active {
+        for &job in &self.watch.active {
             let weight = snapshot.bound.job(job).weight;
             self.due_seconds[job.index()] += seconds * weight * rates[snapshot.bound.shape_of[job.index()].index()];
-        }
-    }
-
-    fn look_around(&mut self, snapshot: &Snapshot<'_>) {
-        let nodes_up = snapshot.nodes_up.iter().filter(|up| **up).count();
-        if self.capacities.is_empty() || nodes_up != self.nodes_up {
-            self.nodes_up = nodes_up;
-            self.capacities = vec![0.0; snapshot.bound.cluster.types.len()];
-            for gpu in snapshot.bound.cluster.gpus.iter().filter(|gpu| snapshot.nodes_up[gpu.node.index()]) {
-                self.capacities[gpu.gpu_type.index()] += 1.0;
-            }
         }
     }
 
@@ -85,13 +66,15 @@ impl Lag {
     fn values(&self, job: JobId, snapshot: &Snapshot<'_>, stay_bonus: f64, values: &mut Vec<f64>) {
         let (shape, speeds) = (snapshot.bound.shape(job), snapshot.bound.speeds(job));
         let view = snapshot.view(job);
-        let total = self.capacities.iter().sum::<f64>().max(1.0);
+        let total = self.watch.capacities.iter().sum::<f64>().max(1.0);
         let usable = |index: usize| shape.types.contains(GpuTypeId::from_index(index));
-        let mean_speed =
-            (0..speeds.len()).filter(|&index| usable(index)).map(|index| speeds[index] * self.capacities[index]).sum::<f64>()
-                / total;
+        let mean_speed = (0..speeds.len())
+            .filter(|&index| usable(index))
+            .map(|index| speeds[index] * self.watch.capacities[index])
+            .sum::<f64>()
+            / total;
         let turn = worth(&view, self.due_seconds[job.index()], self.fairness, &self.knowledge);
-        let here = view.state.gpus.first().map(|gpu| snapshot.bound.cluster.gpus[gpu.index()].gpu_type);
+        let here = snapshot.type_now(job);
         values.extend((0..speeds.len()).map(|index| {
             let bonus = if here == Some(GpuTypeId::from_index(index)) { 1.0 + stay_bonus } else { 1.0 };
             if usable(index) && mean_speed > 0.0 { turn * speeds[index] / mean_speed * bonus } else { 0.0 }
@@ -125,30 +108,23 @@ impl Policy for Lag {
     fn decide(&mut self, snapshot: &Snapshot<'_>, _: &mut Context) -> Target {
         self.due_seconds.resize(snapshot.states.len(), 0.0);
         self.accrue(snapshot);
-        self.look_around(snapshot);
-        for view in snapshot.changed_jobs() {
-            if view.state.phase.is_active() {
-                self.active.insert(view.id());
-            } else {
-                self.active.remove(&view.id());
-            }
-        }
+        self.watch.update(snapshot);
         let is_running = |job: &JobId| snapshot.states[job.index()].phase == Phase::Running;
         let wanted = if snapshot.is_within_round() {
             // Within a round who runs, runs on; only what is free is given out.
-            let mut free = self.capacities.clone();
+            let mut free = self.watch.capacities.clone();
             let mut wanted = Vec::new();
-            for &job in self.active.iter().filter(|job| is_running(job)) {
+            for &job in self.watch.active.iter().filter(|job| is_running(job)) {
                 let gpu_type = snapshot.bound.cluster.gpus[snapshot.states[job.index()].gpus[0].index()].gpu_type;
                 free[gpu_type.index()] = (free[gpu_type.index()] - size(snapshot.bound.shape(job))).max(0.0);
                 wanted.push((job, Some(gpu_type)));
             }
-            let waiting = self.active.iter().copied().filter(|job| !is_running(job)).collect::<Vec<_>>();
+            let waiting = self.watch.active.iter().copied().filter(|job| !is_running(job)).collect::<Vec<_>>();
             wanted.extend(self.assign(&waiting, &free, snapshot));
             wanted
         } else {
-            let jobs = self.active.iter().copied().collect::<Vec<_>>();
-            self.assign(&jobs, &self.capacities, snapshot)
+            let jobs = self.watch.active.iter().copied().collect::<Vec<_>>();
+            self.assign(&jobs, &self.watch.capacities, snapshot)
         };
         // While nobody runs or can run, time alone changes nothing.
         let somebody_runs = wanted.iter().any(|(_, gpu_type)| gpu_type.is_some());
@@ -162,11 +138,9 @@ fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, Pol
         fairness: params.number("fairness", 0.0, 100.0)?,
         tick: Span::from_seconds(params.number("tick", 0.1, 1e8)?).unwrap_or_default(),
         knowledge,
-        active: BTreeSet::new(),
+        watch: Watch::default(),
         due_seconds: Vec::new(),
         last: Time::ZERO,
-        capacities: Vec::new(),
-        nodes_up: 0,
     }))
 }
 

@@ -27,6 +27,7 @@ mod rr;
 mod share;
 mod sjf;
 mod srtf;
+mod watch;
 mod wfq;
 
 pub use params::{Param, Params, PolicyError};

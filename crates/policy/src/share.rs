@@ -10,10 +10,11 @@ use crate::entities::Entities;
 use crate::gandiva::Gandiva;
 use crate::pairing::{Candidate, choose, join_waiting};
 use crate::params::{Param, Params, PolicyError};
+use crate::watch::{Watch, size};
 use crate::{Context, Policy};
-use rota_core::{Bound, ClassId, GpuTypeId, JobId, Preempt, Shape, Snapshot, Span, Target, Time, Wish};
+use rota_core::{Bound, ClassId, GpuTypeId, JobId, Preempt, Snapshot, Span, Target, Time, Wish};
 use rota_solver::match_prices::{Matching, match_by_prices};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 /// What speed alone is worth, against a round of credit.
 const SPEED_WORTH: f64 = 0.02;
@@ -22,11 +23,6 @@ const STAY_ROUNDS_FREE: f64 = 0.5;
 /// What two jobs must make together of what they make alone before one joins the other unasked: less would slow the one that runs
 /// for too little.
 const JOIN_PARTS_MIN: f64 = 1.2;
-
-/// Whole GPUs that a job of this shape takes.
-pub(crate) fn size(shape: &Shape) -> f64 {
-    f64::from(shape.gpus) * shape.share.fraction()
-}
 
 /// When an allocation is made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +57,9 @@ pub struct Share {
     stay_rounds: f64,
     /// Found from the first snapshot.
     entities: Option<Entities>,
-    active: BTreeSet<JobId>,
+    watch: Watch,
     last: Time,
     next_tick: Time,
-    capacities: Vec<f64>,
-    nodes_up: usize,
     is_stale: bool,
     /// Accounts of jobs alone, by id; those of jobs that came since the last allocation are not there yet.
     singles: Vec<Account>,
@@ -126,11 +120,9 @@ impl Share {
             tick,
             stay_rounds,
             entities: None,
-            active: BTreeSet::new(),
+            watch: Watch::default(),
             last: Time::ZERO,
             next_tick: Time::ZERO,
-            capacities: Vec::new(),
-            nodes_up: 0,
             is_stale: true,
             singles: Vec::new(),
             pairs: Vec::new(),
@@ -156,20 +148,11 @@ impl Share {
     }
 
     fn look_around(&mut self, snapshot: &Snapshot<'_>) {
-        let nodes_up = snapshot.nodes_up.iter().filter(|up| **up).count();
-        if self.capacities.is_empty() || nodes_up != self.nodes_up {
-            self.nodes_up = nodes_up;
-            self.capacities = snapshot.capacities();
+        if self.watch.update(snapshot) {
             self.is_stale = true;
-        }
-        for view in snapshot.changed_jobs() {
-            if view.state.phase.is_active() {
-                self.is_stale |= self.active.insert(view.id());
-            } else if self.active.remove(&view.id()) {
-                self.is_stale = true;
-                self.singles.retain(|account| account.job != view.id());
-                self.pairs.retain(|pair| pair.job != view.id() && pair.partner != Some(view.id()));
-            }
+            let (singles, pairs, active) = (&mut self.singles, &mut self.pairs, &self.watch.active);
+            singles.retain(|account| active.contains(&account.job));
+            pairs.retain(|pair| active.contains(&pair.job) && pair.partner.is_some_and(|partner| active.contains(&partner)));
         }
     }
 
@@ -186,23 +169,25 @@ impl Share {
         self.is_stale = false;
         let entities = self.entities.get_or_insert_with(|| Entities::of(snapshot.bound));
         let claim = |&job: &JobId| Claim { entity: entities.of_job(job, snapshot.bound), ..claim(job, snapshot) };
-        let claims = self.active.iter().map(claim).collect::<Vec<_>>();
+        let claims = self.watch.active.iter().map(claim).collect::<Vec<_>>();
         let demand = Demand {
             claims: &claims,
-            gpus: &self.capacities,
+            gpus: &self.watch.capacities,
             prices: &self.prices,
             pairs: snapshot.bound,
             entities: &entities.list,
         };
         let allocation = self.allocator.allocate(&demand).ok();
-        let types = self.capacities.len();
+        let types = self.watch.capacities.len();
         let mut old = std::mem::take(&mut self.singles).into_iter().peekable();
         for (position, claim) in claims.iter().enumerate() {
             let known = old.next_if(|account| account.job == claim.id);
             // A failed solve must not stop the queue: who had a share keeps it, and the others are ranked by speed alone.
             let shares = match (&allocation, self.sight) {
                 (None, _) => None,
-                (Some(found), Sight::Blind) => Some(spread(&found.shares[position * types..][..types], claim, &self.capacities)),
+                (Some(found), Sight::Blind) => {
+                    Some(spread(&found.shares[position * types..][..types], claim, &self.watch.capacities))
+                }
                 (Some(found), _) => Some(PerType::from_slice(&found.shares[position * types..][..types])),
             };
             self.singles.push(renewed(known, (claim.id, None), shares, types, round_seconds));
@@ -213,7 +198,7 @@ impl Share {
     }
 
     fn renew_pairs(&mut self, claims: &[Claim], found: &[PairShare], round_seconds: f64) {
-        let types = self.capacities.len();
+        let types = self.watch.capacities.len();
         let mut shares_of: BTreeMap<(JobId, JobId), PerType> = BTreeMap::new();
         for pair in found {
             let (a, b) = (claims[pair.first].id, claims[pair.second].id);
@@ -231,13 +216,13 @@ impl Share {
     /// Who should run where when everybody may be moved.
     fn assign_all(&self, snapshot: &Snapshot<'_>, round_seconds: f64) -> Wish {
         if self.pairs.is_empty() {
-            let types = self.assign(self.singles.iter(), &self.capacities, snapshot, round_seconds);
+            let types = self.assign(self.singles.iter(), &self.watch.capacities, snapshot, round_seconds);
             return Wish::Assignment { types, pairs: Vec::new(), preempt: Preempt::Always };
         }
         let stay = self.stay(snapshot);
         let mut candidates = Vec::new();
         for account in &self.singles {
-            let mut worths = Vec::with_capacity(self.capacities.len());
+            let mut worths = Vec::with_capacity(self.watch.capacities.len());
             self.value(account, snapshot, stay, round_seconds, &mut worths);
             let gang = size(snapshot.bound.shape(account.job));
             candidates.push(Candidate { first: account.job, second: None, gang, worths });
@@ -254,18 +239,18 @@ impl Share {
                 let speed = part.0 * speed_part(a, index, snapshot) + part.1 * speed_part(b, index, snapshot);
                 gang * (self.owed(account, index, here, round_seconds, speed) + SPEED_WORTH * (1.0 + here) * speed)
             };
-            let worths = (0..self.capacities.len()).map(worth).collect();
+            let worths = (0..self.watch.capacities.len()).map(worth).collect();
             candidates.push(Candidate { first: a, second: Some(b), gang, worths });
         }
         let jobs = self.singles.iter().map(|account| account.job).collect::<Vec<_>>();
-        choose(candidates, &jobs, &self.capacities, JOIN_PARTS_MIN, snapshot)
+        choose(candidates, &jobs, &self.watch.capacities, JOIN_PARTS_MIN, snapshot)
     }
 
     /// Whether a job waits that might fit into what is free, or beside another.
     fn somebody_could_start(&self, snapshot: &Snapshot<'_>) -> bool {
-        let mut free = self.capacities.clone();
+        let mut free = self.watch.capacities.clone();
         let mut smallest = f64::INFINITY;
-        for &job in &self.active {
+        for &job in &self.watch.active {
             let gang = size(snapshot.bound.shape(job));
             match snapshot.type_now(job) {
                 None => smallest = smallest.min(gang),
@@ -366,10 +351,10 @@ impl Share {
 
     /// Who should run where when whoever runs, runs on.
     fn assign_free(&self, snapshot: &Snapshot<'_>, round_seconds: f64) -> Wish {
-        let mut free = self.capacities.clone();
+        let mut free = self.watch.capacities.clone();
         let mut types = Vec::new();
         let mut pairs = Vec::new();
-        for &job in &self.active {
+        for &job in &self.watch.active {
             let Some(gpu_type) = snapshot.type_now(job) else { continue };
             types.push((job, Some(gpu_type)));
             match snapshot.states[job.index()].partner {
@@ -480,7 +465,7 @@ impl Policy for Share {
         // While nobody runs or can run, time alone changes nothing.
         let somebody_runs = match &wish {
             Wish::Assignment { types, .. } => types.iter().any(|(_, gpu_type)| gpu_type.is_some()),
-            _ => self.active.iter().any(|&job| snapshot.type_now(job).is_some()),
+            _ => self.watch.active.iter().any(|&job| snapshot.type_now(job).is_some()),
         };
         let review_at = somebody_runs.then(|| if snapshot.round.is_some() { snapshot.now + round } else { self.next_tick });
         Target { wish, review_at }

@@ -63,11 +63,16 @@ proptest! {
         let dollars: Vec<f64> = case.prices.iter().map(|price| 1.0 / price).collect();
         let wanted = case.rates_in_time();
         let part = simplex::part_in_time(&case, &wanted);
-        let floors: Vec<f64> = wanted.iter().map(|rate| rate * part.min(1.0) * (1.0 - 1e-9)).collect();
-        let optimum = simplex::sum(&case, &dollars, &floors).unwrap();
+        // Floors are kept up to 1e-7, and where they are tight that much more room can be worth more than 1e-6 of the sum.
+        let with_slack = |slack: f64| {
+            let floors: Vec<f64> = wanted.iter().map(|rate| rate * part.min(1.0) * (1.0 - slack)).collect();
+            simplex::sum(&case, &dollars, &floors).unwrap()
+        };
+        let (least, most) = (with_slack(1e-9), with_slack(2e-7));
         for solver in BOTH {
             let found = solve(&case, "max-throughput-cost-slo-perf", solver);
-            prop_assert!((found.objective - optimum).abs() <= 2e-6 * optimum, "{solver:?}: {} for {optimum}", found.objective);
+            let fits = found.objective >= least * (1.0 - 2e-6) && found.objective <= most * (1.0 + 2e-6);
+            prop_assert!(fits, "{solver:?}: {} is not between {least} and {most}", found.objective);
             for (claim, &wanted) in wanted.iter().enumerate() {
                 let rate = case.rate(claim, &found);
                 prop_assert!(rate >= wanted * part.min(1.0) * (1.0 - 1e-6), "{solver:?}: claim {claim} has {rate} of {wanted}");

@@ -85,18 +85,7 @@ pub(crate) fn least_load(oracle: &Oracle<'_>, seconds: f64) -> Result<Peak, Solv
     let shares = to_shares(oracle, &layout, &solution);
     let mut mixed = tally.clone();
     mixed.usage = loads(oracle, &shares);
-    Ok(Peak {
-        prices,
-        value,
-        tally,
-        mixture: Vec::new(),
-        mixed,
-        at_edge: false,
-        open: None,
-        steps: 1,
-        radius: f64::INFINITY,
-        shares: Some(shares),
-    })
+    Ok(Peak::of_shares(prices, value, tally, mixed, shares))
 }
 
 /// The backend's values as shares: clipped to 0..=1 and to whole rows.

@@ -52,6 +52,12 @@ pub(crate) struct Peak {
 }
 
 impl Peak {
+    /// A maximum found without cutting planes, with its allocation.
+    pub fn of_shares(prices: Vec<f64>, value: f64, tally: Tally, mixed: Tally, shares: Vec<f64>) -> Self {
+        let (mixture, radius) = (Vec::new(), f64::INFINITY);
+        Self { prices, value, tally, mixture, mixed, at_edge: false, open: None, steps: 1, radius, shares: Some(shares) }
+    }
+
     /// The fullest pool under the mixture.
     pub fn load(&self) -> f64 {
         self.mixed.usage.iter().fold(f64::NEG_INFINITY, |most, &usage| most.max(usage))

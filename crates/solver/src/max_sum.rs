@@ -178,18 +178,7 @@ impl<'a> Kernel<'a> {
         let value = tally.value(&prices);
         let shares = backend::to_shares(oracle, &layout, &solution);
         let mixed = tally.clone();
-        Ok(Peak {
-            prices,
-            value,
-            tally,
-            mixture: Vec::new(),
-            mixed,
-            at_edge: false,
-            open: None,
-            steps: 1,
-            radius: f64::INFINITY,
-            shares: Some(shares),
-        })
+        Ok(Peak::of_shares(prices, value, tally, mixed, shares))
     }
 
     /// Recomputes everything from the shares and the prices alone.
