@@ -3,7 +3,7 @@
 //! Afterwards every job is known to fit the cluster when it is empty, has its work in reference time, a speed on each
 //! GPU type, and a *shape*: jobs of one shape fit or do not fit together, which lets placement skip them together.
 
-use crate::{Cluster, DependencyCondition, GpuTypeId, Job, JobId, MilliGpu, Names, Span, ThroughputTable, Workload};
+use crate::{Cluster, DependencyCondition, GpuId, GpuTypeId, Job, JobId, MilliGpu, Names, Span, ThroughputTable, Workload};
 use std::collections::HashMap;
 
 /// A set of GPU types, as bits.
@@ -108,6 +108,8 @@ pub struct Shape {
     pub types: TypeSet,
     /// Row of the speeds of this shape's jobs: the order in which types are tried depends on it.
     pub speeds: u32,
+    /// The only GPUs it may use, if not all: its row in [`Bound::gpu_sets`].
+    pub only: Option<u32>,
 }
 
 impl Shape {
@@ -157,6 +159,14 @@ pub enum BindProblem {
         wanted: u32,
         /// MiB of the largest GPU.
         largest: u32,
+    },
+    /// A GPU by a number that the cluster does not have.
+    #[error("only: there is no GPU {given}; they are numbered 0 to {}", .count.saturating_sub(1))]
+    UnknownGpu {
+        /// The number given.
+        given: u32,
+        /// How many GPUs there are.
+        count: usize,
     },
     /// Steps, but no throughput for them.
     #[error("job_type: no throughput for `{job_type}` with {gpus} GPUs in {table}{hint}")]
@@ -212,6 +222,8 @@ pub struct Bound {
     pub shape_of: Vec<ShapeId>,
     /// Distinct rows of speeds, one value per GPU type.
     pub speeds: Vec<Box<[f64]>>,
+    /// Distinct sets of GPUs that jobs keep to.
+    pub gpu_sets: Vec<Box<[GpuId]>>,
     /// The distinct job classes.
     pub classes: Vec<JobClass>,
     /// The class of each job.
@@ -227,44 +239,52 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Binds a workload to a cluster.
-    pub fn new(workload: Workload, cluster: Cluster, table: &ThroughputTable, bad_jobs: BadJobs) -> Result<Self, BindError> {
-        let mut bound = Self {
-            source: workload.source,
-            names: workload.names,
-            jobs: Vec::with_capacity(workload.jobs.len()),
+    /// A cluster without jobs.
+    pub fn empty(source: &str, cluster: Cluster) -> Self {
+        Self {
+            source: source.to_owned(),
+            names: Names::default(),
+            jobs: Vec::new(),
             prices: crate::PriceTable::of_cluster(&cluster),
             cluster,
             shapes: Vec::new(),
-            shape_of: Vec::with_capacity(workload.jobs.len()),
+            shape_of: Vec::new(),
             speeds: Vec::new(),
+            gpu_sets: Vec::new(),
             classes: Vec::new(),
-            class_of: Vec::with_capacity(workload.jobs.len()),
+            class_of: Vec::new(),
             pair_parts: HashMap::new(),
             dependants: HashMap::new(),
             skipped: Vec::new(),
             throughput_source: None,
-        };
-        let mut binder = Binder::new(&bound.cluster, table);
+        }
+    }
+
+    /// Binds a workload to a cluster.
+    pub fn new(workload: Workload, cluster: Cluster, table: &ThroughputTable, bad_jobs: BadJobs) -> Result<Self, BindError> {
+        let mut bound = Self { names: workload.names, ..Self::empty(&workload.source, cluster) };
+        bound.jobs.reserve(workload.jobs.len());
+        let mut binder = Binder::new(&bound.cluster);
         let circle = find_circle(&workload.jobs);
         let mut new_ids = vec![None; workload.jobs.len()];
         for mut job in workload.jobs {
+            let earlier_skipped = |dependency: &crate::Dependency| {
+                dependency.job < job.id
+                    && dependency.condition == DependencyCondition::Ok
+                    && new_ids[dependency.job.index()].is_none()
+            };
             let checked = match circle {
                 Some((member, through)) if member == job.id => {
                     Err(BindProblem::DependencyCircle { through: through.to_string() })
                 }
-                _ => binder.bind(&mut job, &bound.names, &bound.cluster, &new_ids),
+                _ if job.after.iter().any(earlier_skipped) => Err(BindProblem::DependencySkipped),
+                _ => binder.bind(&mut bound, &mut job, table),
             };
             match checked {
                 Ok(shape) => {
                     new_ids[job.id.index()] = Some(JobId::from_index(bound.jobs.len()));
                     job.id = JobId::from_index(bound.jobs.len());
-                    if job.steps > 0.0 {
-                        bound.throughput_source = Some(table.source.clone());
-                    }
-                    bound.shape_of.push(shape);
-                    bound.class_of.push(binder.class_of(&job, shape, &bound.names, &bound.cluster));
-                    bound.jobs.push(job);
+                    binder.add(&mut bound, job, shape, table);
                 }
                 Err(problem) => {
                     let error = BindError {
@@ -288,11 +308,29 @@ impl Bound {
                 bound.dependants.entry(dependency.job).or_default().push(job.id);
             }
         }
-        bound.pair_parts = pair_parts(&binder.classes, &bound.names, &bound.cluster, table);
-        bound.shapes = binder.shapes;
-        bound.speeds = binder.speeds;
-        bound.classes = binder.classes;
+        bound.pair_parts = pair_parts(&bound.classes, &bound.names, &bound.cluster, table);
         Ok(bound)
+    }
+
+    /// Adds one job that arrived while others run. The jobs it waits for must be there already.
+    pub fn admit(&mut self, binder: &mut Binder, mut job: Job, table: &ThroughputTable) -> Result<JobId, BindProblem> {
+        let shape = binder.bind(self, &mut job, table)?;
+        let id = JobId::from_index(self.jobs.len());
+        job.id = id;
+        for dependency in &job.after {
+            self.dependants.entry(dependency.job).or_default().push(id);
+        }
+        let classes = self.classes.len();
+        binder.add(self, job, shape, table);
+        if self.classes.len() > classes {
+            self.pair_parts = pair_parts(&self.classes, &self.names, &self.cluster, table);
+        }
+        Ok(id)
+    }
+
+    /// The only GPUs that jobs of a shape may use, if not all.
+    pub fn only(&self, shape: &Shape) -> Option<&[GpuId]> {
+        shape.only.map(|row| &*self.gpu_sets[row as usize])
     }
 
     /// The same with other prices.
@@ -384,24 +422,23 @@ fn find_circle(jobs: &[Job]) -> Option<(JobId, JobId)> {
     Some((stuck.id, through.job))
 }
 
-/// The tables being filled while jobs are bound.
-struct Binder<'a> {
-    table: &'a ThroughputTable,
+/// What finds the rows that jobs have in common while they are bound.
+#[derive(Clone, Debug)]
+pub struct Binder {
     /// GPUs of each type, and the largest number of them on one node, on two, … (for limits on nodes).
     counts: Vec<Vec<u32>>,
-    shapes: Vec<Shape>,
     shape_ids: HashMap<Shape, ShapeId>,
-    speeds: Vec<Box<[f64]>>,
     speed_ids: HashMap<Vec<u64>, u32>,
-    classes: Vec<JobClass>,
+    set_ids: HashMap<Box<[GpuId]>, u32>,
     /// By job type, gang size and whether lengths are in steps.
     class_ids: HashMap<(crate::Name, u32, bool), ClassId>,
     /// Work per step and row of speeds of the job types seen.
     steps_seen: HashMap<(crate::Name, u32), (f64, u32)>,
 }
 
-impl<'a> Binder<'a> {
-    fn new(cluster: &Cluster, table: &'a ThroughputTable) -> Self {
+impl Binder {
+    /// For a cluster that no job was bound to yet.
+    pub fn new(cluster: &Cluster) -> Self {
         let mut per_node = vec![vec![0_u32; cluster.nodes.len()]; cluster.types.len()];
         for gpu in &cluster.gpus {
             per_node[gpu.gpu_type.index()][gpu.node.index()] += 1;
@@ -415,93 +452,95 @@ impl<'a> Binder<'a> {
             }
         }
         Self {
-            table,
             counts: per_node,
-            shapes: Vec::new(),
             shape_ids: HashMap::new(),
-            speeds: Vec::new(),
             speed_ids: HashMap::new(),
-            classes: Vec::new(),
+            set_ids: HashMap::new(),
             class_ids: HashMap::new(),
             steps_seen: HashMap::new(),
         }
     }
 
-    fn bind(
-        &mut self,
-        job: &mut Job,
-        names: &Names,
-        cluster: &Cluster,
-        new_ids: &[Option<JobId>],
-    ) -> Result<ShapeId, BindProblem> {
-        let earlier_skipped = |dependency: &crate::Dependency| {
-            dependency.job < job.id
-                && dependency.condition == DependencyCondition::Ok
-                && new_ids[dependency.job.index()].is_none()
-        };
-        if job.after.iter().any(earlier_skipped) {
-            return Err(BindProblem::DependencySkipped);
-        }
-        let speeds = self.speeds_of(job, names, cluster)?;
+    fn bind(&mut self, bound: &mut Bound, job: &mut Job, table: &ThroughputTable) -> Result<ShapeId, BindProblem> {
+        let speeds = self.speeds_of(bound, job, table)?;
         if job.work == Span::ZERO {
             return Err(BindProblem::NoWork);
         }
-        let types = self.types_of(job, names, cluster, speeds)?;
+        let types = self.types_of(bound, job, speeds)?;
+        let only = (!job.only.is_empty()).then(|| {
+            let next = bound.gpu_sets.len() as u32;
+            let row = *self.set_ids.entry(job.only.clone()).or_insert(next);
+            if row == next {
+                bound.gpu_sets.push(job.only.clone());
+            }
+            row
+        });
         let shape =
-            Shape { gpus: job.gpus, share: job.share, memory_mib: job.memory_mib, nodes_max: job.nodes_max, types, speeds };
-        let next = ShapeId(self.shapes.len() as u32);
+            Shape { gpus: job.gpus, share: job.share, memory_mib: job.memory_mib, nodes_max: job.nodes_max, types, speeds, only };
+        let next = ShapeId(bound.shapes.len() as u32);
         let id = *self.shape_ids.entry(shape).or_insert(next);
         if id == next {
-            self.shapes.push(shape);
+            bound.shapes.push(shape);
         }
         Ok(id)
     }
 
+    /// Adds a job that has its shape and its id.
+    fn add(&mut self, bound: &mut Bound, job: Job, shape: ShapeId, table: &ThroughputTable) {
+        if job.steps > 0.0 {
+            bound.throughput_source = Some(table.source.clone());
+        }
+        let class = self.class_of(bound, &job, shape, table);
+        bound.shape_of.push(shape);
+        bound.class_of.push(class);
+        bound.jobs.push(job);
+    }
+
     /// The class of a job that has its speeds.
-    fn class_of(&mut self, job: &Job, shape: ShapeId, names: &Names, cluster: &Cluster) -> ClassId {
+    fn class_of(&mut self, bound: &mut Bound, job: &Job, shape: ShapeId, table: &ThroughputTable) -> ClassId {
         let seconds_per_step = self.steps_seen.get(&(job.kind, job.gpus)).filter(|_| job.steps > 0.0).map(|seen| seen.0);
-        let next = ClassId(self.classes.len() as u32);
+        let next = ClassId(bound.classes.len() as u32);
         let id = *self.class_ids.entry((job.kind, job.gpus, seconds_per_step.is_some())).or_insert(next);
         if id == next {
-            let job_type = names.text(job.kind);
+            let job_type = bound.names.text(job.kind);
             let part = |kind: &crate::GpuType| {
-                let spread = self.table.get_spread(job_type, job.gpus, &kind.name)?;
-                let alone = self.table.get(job_type, job.gpus, &kind.name)?;
+                let spread = table.get_spread(job_type, job.gpus, &kind.name)?;
+                let alone = table.get(job_type, job.gpus, &kind.name)?;
                 (spread > 0.0 && alone > 0.0).then_some(spread / alone)
             };
-            let parts = cluster.types.iter().map(part).collect::<Vec<_>>();
+            let parts = bound.cluster.types.iter().map(part).collect::<Vec<_>>();
             let is_known = job.gpus > 1 && parts.iter().any(Option::is_some);
             let spread_part = is_known.then(|| parts.into_iter().map(|part| part.unwrap_or(1.0)).collect());
-            let speeds = self.shapes[shape.index()].speeds;
+            let speeds = bound.shapes[shape.index()].speeds;
             let steps_per_second = seconds_per_step.map_or(1.0, |seconds| 1.0 / seconds);
-            self.classes.push(JobClass { kind: job.kind, gpus: job.gpus, speeds, steps_per_second, spread_part });
+            bound.classes.push(JobClass { kind: job.kind, gpus: job.gpus, speeds, steps_per_second, spread_part });
         }
         id
     }
 
     /// The row of speeds of a job; fills in the work of a job given in steps.
-    fn speeds_of(&mut self, job: &mut Job, names: &Names, cluster: &Cluster) -> Result<u32, BindProblem> {
-        let job_type = names.text(job.kind);
+    fn speeds_of(&mut self, bound: &mut Bound, job: &mut Job, table: &ThroughputTable) -> Result<u32, BindProblem> {
         let in_steps = job.steps > 0.0;
         if in_steps && let Some(&(seconds_per_step, row)) = self.steps_seen.get(&(job.kind, job.gpus)) {
             job.work = Span::from_seconds(job.steps * seconds_per_step).unwrap_or(Span::ZERO);
             return Ok(row);
         }
-        if in_steps && self.table.knows(job_type, job.gpus) {
-            let speeds = cluster.types.iter().map(|kind| self.table.get(job_type, job.gpus, &kind.name).unwrap_or(0.0));
+        let job_type = bound.names.text(job.kind);
+        if in_steps && table.knows(job_type, job.gpus) {
+            let speeds = bound.cluster.types.iter().map(|kind| table.get(job_type, job.gpus, &kind.name).unwrap_or(0.0));
             let speeds = speeds.collect::<Vec<_>>();
             let best = speeds.iter().copied().fold(0.0, f64::max);
             if best > 0.0 {
-                let row = self.speed_row(speeds.iter().map(|speed| speed / best).collect());
+                let row = self.speed_row(bound, speeds.iter().map(|speed| speed / best).collect());
                 self.steps_seen.insert((job.kind, job.gpus), (1.0 / best, row));
                 job.work = Span::from_seconds(job.steps / best).unwrap_or(Span::ZERO);
                 return Ok(row);
             }
         }
         if in_steps && job.work == Span::ZERO {
-            let sizes = self.table.gang_sizes(job_type);
+            let sizes = table.gang_sizes(job_type);
             let hint = if sizes.is_empty() {
-                let known = self.table.job_types().into_iter().take(4).collect::<Vec<_>>().join("`, `");
+                let known = table.job_types().into_iter().take(4).collect::<Vec<_>>().join("`, `");
                 format!("; it knows `{known}`, …")
             } else {
                 format!("; it knows that type with {} GPUs on other GPU types or gang sizes", join(sizes))
@@ -509,29 +548,34 @@ impl<'a> Binder<'a> {
             return Err(BindProblem::UnknownJobType {
                 job_type: job_type.to_owned(),
                 gpus: job.gpus,
-                table: self.table.source.clone(),
+                table: table.source.clone(),
                 hint,
             });
         }
-        Ok(self.speed_row(cluster.types.iter().map(|kind| kind.speed).collect()))
+        let speeds = bound.cluster.types.iter().map(|kind| kind.speed).collect();
+        Ok(self.speed_row(bound, speeds))
     }
 
-    fn speed_row(&mut self, speeds: Vec<f64>) -> u32 {
+    fn speed_row(&mut self, bound: &mut Bound, speeds: Vec<f64>) -> u32 {
         let bits = speeds.iter().map(|speed| speed.to_bits()).collect::<Vec<_>>();
-        let next = self.speeds.len() as u32;
+        let next = bound.speeds.len() as u32;
         let row = *self.speed_ids.entry(bits).or_insert(next);
         if row == next {
-            self.speeds.push(speeds.into());
+            bound.speeds.push(speeds.into());
         }
         row
     }
 
-    fn types_of(&self, job: &Job, names: &Names, cluster: &Cluster, speeds: u32) -> Result<TypeSet, BindProblem> {
+    fn types_of(&self, bound: &Bound, job: &Job, speeds: u32) -> Result<TypeSet, BindProblem> {
+        let (names, cluster) = (&bound.names, &bound.cluster);
         for &wanted in &job.gpu_types {
             if cluster.type_named(names.text(wanted)).is_none() {
                 let known = cluster.types.iter().map(|kind| kind.name.as_str()).collect::<Vec<_>>().join(", ");
                 return Err(BindProblem::UnknownGpuType { given: names.text(wanted).to_owned(), known });
             }
+        }
+        if let Some(&gpu) = job.only.iter().find(|gpu| gpu.index() >= cluster.gpus.len()) {
+            return Err(BindProblem::UnknownGpu { given: gpu.0, count: cluster.gpus.len() });
         }
         let accepted = |name: &str| job.gpu_types.is_empty() || job.gpu_types.iter().any(|&wanted| names.text(wanted) == name);
         let mut types = TypeSet::EMPTY;
@@ -540,8 +584,12 @@ impl<'a> Binder<'a> {
         for (index, kind) in cluster.types.iter().enumerate() {
             let nodes = &self.counts[index];
             let reach = if job.nodes_max == 0 { nodes.len() } else { nodes.len().min(job.nodes_max as usize) };
-            let most = nodes[reach - 1];
-            if !accepted(&kind.name) || self.speeds[speeds as usize][index] <= 0.0 {
+            let mut most = nodes[reach - 1];
+            if !job.only.is_empty() {
+                let of_type = |gpu: &&GpuId| cluster.gpus[gpu.index()].gpu_type.index() == index;
+                most = most.min(job.only.iter().filter(of_type).count() as u32);
+            }
+            if !accepted(&kind.name) || bound.speeds[speeds as usize][index] <= 0.0 || most == 0 {
                 continue;
             }
             largest_memory = largest_memory.max(kind.memory_mib);

@@ -11,6 +11,9 @@ pub enum Violation {
     /// A job nobody submitted.
     #[error("job {0} is not known")]
     UnknownJob(JobId),
+    /// Stopping what may not be stopped.
+    #[error("job {0} is stopped but may not be preempted")]
+    NotPreemptible(JobId),
     /// Stopping what does not run.
     #[error("job {0} is stopped but does not run")]
     NotRunning(JobId),
@@ -30,7 +33,7 @@ pub enum Violation {
         /// GPUs in the plan.
         given: usize,
     },
-    /// A GPU that does not exist, twice the same, or on a lost node.
+    /// A GPU that does not exist, twice the same, not among those it may use, or on a lost node.
     #[error("job {0} is given GPU {1}, which it cannot have")]
     BadGpu(JobId, GpuId),
     /// GPUs of two types, or of one it cannot use.
@@ -57,6 +60,9 @@ pub fn check(snapshot: &Snapshot<'_>, plan: &Plan) -> Result<(), Violation> {
         let state = snapshot.states.get(job.index()).ok_or(Violation::UnknownJob(job))?;
         if state.phase != Phase::Running {
             return Err(Violation::NotRunning(job));
+        }
+        if !snapshot.bound.job(job).preemptible {
+            return Err(Violation::NotPreemptible(job));
         }
         if !stopped.insert(job) {
             return Err(Violation::Twice(job));
@@ -86,8 +92,10 @@ pub fn check(snapshot: &Snapshot<'_>, plan: &Plan) -> Result<(), Violation> {
         }
         add(start.job, &start.gpus);
     }
-    for (gpu, used) in usage {
-        check_usage(snapshot, gpu, &used)?;
+    for gpu in plan.starts.iter().flat_map(|start| &start.gpus) {
+        if let Some(used) = usage.get(gpu) {
+            check_usage(snapshot, *gpu, used)?;
+        }
     }
     Ok(())
 }
@@ -101,19 +109,22 @@ struct Usage {
 }
 
 fn check_usage(snapshot: &Snapshot<'_>, gpu: GpuId, used: &Usage) -> Result<(), Violation> {
+    let outside = snapshot.outside.get(gpu.index()).copied().unwrap_or_default();
+    let share = used.share + u32::from(outside.share.0);
+    let memory_mib = used.memory_mib + u64::from(outside.memory_mib);
     let is_whole = |job: JobId| snapshot.bound.job(job).share == crate::MilliGpu::WHOLE;
     match used.jobs.as_slice() {
         [(a, gpus_of_a), (b, gpus_of_b)] if is_whole(*a) && is_whole(*b) => {
             let gpu_type = snapshot.bound.cluster.gpus[gpu.index()].gpu_type;
-            if gpus_of_a != gpus_of_b || snapshot.bound.pair_part(*a, *b, gpu_type).is_none() {
+            if gpus_of_a != gpus_of_b || outside.share.0 > 0 || snapshot.bound.pair_part(*a, *b, gpu_type).is_none() {
                 return Err(Violation::CannotShare(*a, *b));
             }
         }
-        _ if used.share > 1000 => return Err(Violation::ShareExceeded(gpu, used.share)),
+        _ if share > 1000 => return Err(Violation::ShareExceeded(gpu, share)),
         _ => {}
     }
-    if used.memory_mib > u64::from(snapshot.bound.cluster.type_of(gpu).memory_mib) {
-        return Err(Violation::MemoryExceeded(gpu, used.memory_mib));
+    if memory_mib > u64::from(snapshot.bound.cluster.type_of(gpu).memory_mib) {
+        return Err(Violation::MemoryExceeded(gpu, memory_mib));
     }
     Ok(())
 }
@@ -133,7 +144,8 @@ fn check_start(snapshot: &Snapshot<'_>, start: &crate::Start, stopped: &HashSet<
     let mut types = HashSet::new();
     for &gpu in &start.gpus {
         let place = snapshot.bound.cluster.gpus.get(gpu.index()).ok_or(Violation::BadGpu(job, gpu))?;
-        if !seen.insert(gpu) || !snapshot.nodes_up[place.node.index()] {
+        let is_allowed = spec.only.is_empty() || spec.only.contains(&gpu);
+        if !seen.insert(gpu) || !is_allowed || !snapshot.nodes_up[place.node.index()] {
             return Err(Violation::BadGpu(job, gpu));
         }
         nodes.insert(place.node);
@@ -180,6 +192,8 @@ mod tests {
             states: &states,
             nodes_up: &[true, true, false],
             gpu_busy: &[],
+            outside: &[],
+            outside_changes: 0,
             restart_cost: Span::ZERO,
             changed: &[],
         };

@@ -81,8 +81,14 @@ impl GpuCatalog {
         self.0.contains_key(name)
     }
 
-    fn find(&self, name: &str) -> GpuType {
-        self.0.get(name).cloned().unwrap_or_else(|| GpuType::unknown(name))
+    /// A type's figures, where they are known.
+    pub fn get(&self, name: &str) -> Option<&GpuType> {
+        self.0.get(name)
+    }
+
+    /// The figures of a type, assumed where they are not known.
+    pub fn find(&self, name: &str) -> GpuType {
+        self.get(name).cloned().unwrap_or_else(|| GpuType::unknown(name))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What happened: the one event type of both worlds. State, reports and charts are folds over these.
 
-use crate::{GpuId, JobId, NodeId, Time};
+use crate::{GpuId, JobId, MilliGpu, NodeId, Time};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::fmt;
@@ -21,6 +21,10 @@ pub enum FailReason {
     Dependency,
     /// No node that could hold it will come back.
     NeverFits,
+    /// Its user or an administrator ended it.
+    Cancelled,
+    /// Nobody can say how it ended: its supervisor was killed, or the machine was restarted under it.
+    Lost,
 }
 
 impl fmt::Display for FailReason {
@@ -29,6 +33,8 @@ impl fmt::Display for FailReason {
             Self::Crashed => "crashed",
             Self::Dependency => "a job it waits for failed",
             Self::NeverFits => "the nodes it needs were lost",
+            Self::Cancelled => "cancelled",
+            Self::Lost => "nobody can say how it ended",
         })
     }
 }
@@ -76,6 +82,25 @@ pub enum EventKind {
         /// Why.
         reason: FailReason,
     },
+    /// The job may not be started until it is released, once for every time it was held.
+    Held {
+        /// Which job.
+        job: JobId,
+    },
+    /// One hold on the job was lifted.
+    Released {
+        /// Which job.
+        job: JobId,
+    },
+    /// Others than the scheduler's jobs hold so much of a GPU from now on: a stranger's process, or an administrator who drains it.
+    Occupied {
+        /// Which GPU.
+        gpu: GpuId,
+        /// Share of it, in thousandths.
+        share: MilliGpu,
+        /// Memory on it.
+        memory_mib: u32,
+    },
     /// A node went away, after the jobs on it were evicted.
     NodeLost {
         /// Which node.
@@ -98,8 +123,10 @@ impl EventKind {
             | Self::Evicted { job }
             | Self::Retried { job }
             | Self::Finished { job }
-            | Self::Failed { job, .. } => Some(job),
-            Self::NodeLost { .. } | Self::NodeReturned { .. } => None,
+            | Self::Failed { job, .. }
+            | Self::Held { job }
+            | Self::Released { job } => Some(job),
+            Self::Occupied { .. } | Self::NodeLost { .. } | Self::NodeReturned { .. } => None,
         }
     }
 }

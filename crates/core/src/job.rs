@@ -1,11 +1,11 @@
 //! A job: what a user asks to run.
 
-use crate::{JobId, Name, Span, Time};
+use crate::{GpuId, JobId, Name, Span, Time};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A share of one GPU in thousandths. Integer, because 0.1 + 0.2 must equal 0.3.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MilliGpu(pub u16);
 
@@ -97,6 +97,10 @@ pub struct Job {
     pub fails_at: Option<Span>,
     /// How often a failed attempt is tried again.
     pub retries: u32,
+    /// Whether it may be stopped for others and started again later.
+    pub preemptible: bool,
+    /// The only GPUs it may use; empty means any.
+    pub only: Box<[GpuId]>,
 }
 
 impl Job {
@@ -125,6 +129,8 @@ impl Job {
             utilisation: 1.0,
             fails_at: None,
             retries: 0,
+            preemptible: true,
+            only: Box::default(),
         }
     }
 

@@ -23,7 +23,7 @@ pub mod throughput;
 pub mod time;
 pub mod workload;
 
-pub use bind::{BindError, Bound, ClassId, JobClass, Shape, ShapeId, TypeSet};
+pub use bind::{BindError, Binder, Bound, ClassId, JobClass, Shape, ShapeId, TypeSet};
 pub use cluster::{Cluster, ClusterError, GpuCatalog, GpuType};
 pub use companions::Companions;
 pub use event::{Event, EventKind, FailReason, GpuList};
@@ -32,7 +32,7 @@ pub use job::{Dependency, DependencyCondition, Job, MilliGpu};
 pub use names::{Name, Names};
 pub use plan::{Plan, Promise, Start};
 pub use price::{PriceError, PriceSeries, PriceTable};
-pub use snapshot::{JobState, JobView, Phase, Snapshot};
+pub use snapshot::{JobState, JobView, Phase, Slice, Snapshot};
 pub use target::{Backfill, Preempt, Rule, Score, Target, Wish};
 pub use throughput::ThroughputTable;
 pub use time::{Span, Time};

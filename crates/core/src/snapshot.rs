@@ -1,6 +1,6 @@
 //! What a policy sees: the state of every job and node at one moment, and which jobs changed since it last looked.
 
-use crate::{Bound, GpuList, GpuTypeId, Job, JobId, Span, Time};
+use crate::{Bound, GpuList, GpuTypeId, Job, JobId, MilliGpu, Span, Time};
 
 /// Where a job is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,8 +49,6 @@ pub struct JobState {
     pub speed: f64,
     /// Since when it has its present pace: the beginning of its run after the restart, or a partner's coming or going.
     pub paced_from: Time,
-    /// How often its pace was set, so that an end foreseen at an earlier pace is known to be void.
-    pub paces: u32,
     /// The job on the same whole GPUs.
     pub partner: Option<JobId>,
     /// Time at the beginning of the present run that is spent on starting again.
@@ -66,6 +64,15 @@ pub struct JobState {
     pub failures: u32,
     /// Jobs it still waits for.
     pub blockers: u32,
+}
+
+/// A part of one GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// Share of the GPU.
+    pub share: MilliGpu,
+    /// Memory on the GPU.
+    pub memory_mib: u32,
 }
 
 /// One job with its state, and what follows from the two.
@@ -147,6 +154,10 @@ pub struct Snapshot<'a> {
     pub states: &'a [JobState],
     /// Which nodes are up, by id.
     pub nodes_up: &'a [bool],
+    /// What others than the scheduler's jobs hold of each GPU, by id.
+    pub outside: &'a [Slice],
+    /// How often that changed, so that whoever counted GPUs knows when to count again.
+    pub outside_changes: u64,
     /// How long each GPU has worked for jobs that left it again, by id.
     pub gpu_busy: &'a [Span],
     /// What a job loses at the beginning of every run but its first.
@@ -161,11 +172,13 @@ impl<'a> Snapshot<'a> {
         self.round.is_some() && !self.is_tick
     }
 
-    /// Whole GPUs of each type on nodes that are up.
+    /// Whole GPUs of each type that are nobody else's, on nodes that are up.
     pub fn capacities(&self) -> Vec<f64> {
         let mut capacities = vec![0.0; self.bound.cluster.types.len()];
-        for gpu in self.bound.cluster.gpus.iter().filter(|gpu| self.nodes_up[gpu.node.index()]) {
-            capacities[gpu.gpu_type.index()] += 1.0;
+        for (gpu, outside) in self.bound.cluster.gpus.iter().zip(self.outside) {
+            if self.nodes_up[gpu.node.index()] && outside.share == MilliGpu(0) {
+                capacities[gpu.gpu_type.index()] += 1.0;
+            }
         }
         capacities
     }

@@ -94,6 +94,8 @@ impl Engine {
             bound: &state.bound,
             states: &state.jobs,
             nodes_up: &state.nodes_up,
+            outside: &state.outside,
+            outside_changes: state.outside_changes,
             gpu_busy: &state.gpu_busy,
             restart_cost: state.restart.cost,
             changed: &changed,

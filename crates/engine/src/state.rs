@@ -1,9 +1,13 @@
 //! The state of every job, GPU and node: a fold over events, the same in the simulated and the live world.
 
+use rota_core::bind::{BindProblem, Binder};
 use rota_core::event::EventKind;
 use rota_core::snapshot::{gpu_time, work_done};
-use rota_core::{Bound, Companions, DependencyCondition, Event, GpuList, JobId, JobState, NodeId, Phase, Span, Time};
-use rota_place::pool::{Pool, Slice};
+use rota_core::{
+    Bound, Companions, DependencyCondition, Event, GpuId, GpuList, Job, JobId, JobState, NodeId, Phase, Slice, Span,
+    ThroughputTable, Time,
+};
+use rota_place::pool::Pool;
 use std::sync::Arc;
 
 /// What it costs a job to lose its GPUs.
@@ -25,6 +29,10 @@ pub struct State {
     pub pool: Pool,
     /// Which nodes are up.
     pub nodes_up: Vec<bool>,
+    /// What others than the scheduler's jobs hold of each GPU.
+    pub outside: Vec<Slice>,
+    /// How often that changed.
+    pub outside_changes: u64,
     /// How long each GPU has worked for jobs that left it again.
     pub gpu_busy: Vec<Span>,
     /// Jobs submitted and not over.
@@ -49,6 +57,8 @@ impl State {
             jobs: vec![JobState::default(); bound.jobs.len()],
             pool: Pool::new(&bound.cluster),
             nodes_up: vec![true; bound.cluster.nodes.len()],
+            outside: vec![Slice::default(); bound.cluster.gpus.len()],
+            outside_changes: 0,
             gpu_busy: vec![Span::ZERO; bound.cluster.gpus.len()],
             unfinished: 0,
             waiting: 0,
@@ -61,6 +71,14 @@ impl State {
             doomed: Vec::new(),
             bound,
         }
+    }
+
+    /// Adds a job that nobody knew of before; its `Submitted` event follows.
+    pub fn admit(&mut self, binder: &mut Binder, job: Job, table: &ThroughputTable) -> Result<JobId, BindProblem> {
+        let id = Arc::make_mut(&mut self.bound).admit(binder, job, table)?;
+        self.jobs.push(JobState::default());
+        self.is_changed.push(false);
+        Ok(id)
     }
 
     /// Takes in one event.
@@ -77,18 +95,18 @@ impl State {
             }
             EventKind::Preempted { job } => {
                 let done = work_done(&self.jobs[job.index()], now);
-                self.leave_gpus(*job, now, Phase::Waiting);
+                self.leave_gpus(*job, now, self.phase_off_gpus(*job));
                 let state = &mut self.jobs[job.index()];
                 state.done = done;
                 state.preemptions += 1;
             }
             EventKind::Evicted { job } => {
                 let done = self.saved_work(*job, now);
-                self.leave_gpus(*job, now, Phase::Waiting);
+                self.leave_gpus(*job, now, self.phase_off_gpus(*job));
                 self.jobs[job.index()].done = done;
             }
             EventKind::Retried { job } => {
-                self.leave_gpus(*job, now, Phase::Waiting);
+                self.leave_gpus(*job, now, self.phase_off_gpus(*job));
                 let state = &mut self.jobs[job.index()];
                 state.done = Span::ZERO;
                 state.failures += 1;
@@ -103,6 +121,16 @@ impl State {
                 self.leave_gpus(*job, now, Phase::Failed);
                 self.jobs[job.index()].done = done;
                 self.end(*job, now);
+            }
+            EventKind::Held { job } => {
+                self.jobs[job.index()].blockers += 1;
+                if self.jobs[job.index()].phase == Phase::Waiting {
+                    self.enter(*job, Phase::Blocked, now);
+                }
+            }
+            EventKind::Released { job } => self.unblock(*job, now),
+            EventKind::Occupied { gpu, share, memory_mib } => {
+                self.set_outside(*gpu, Slice { share: *share, memory_mib: *memory_mib });
             }
             EventKind::NodeLost { node } => self.set_node_up(*node, false),
             EventKind::NodeReturned { node } => self.set_node_up(*node, true),
@@ -121,13 +149,17 @@ impl State {
         state.paced_from + goal.minus(state.done).at_speed(state.speed)
     }
 
-    /// Jobs that run and whose end has moved since this was last asked: started, joined by a partner, or left by one.
-    pub fn take_paced(&mut self) -> Vec<JobId> {
+    /// Calls for jobs that run and whose end has moved since this was last asked: started, joined by a partner, or left by one. A job
+    /// may come more than once.
+    pub fn each_paced(&mut self, mut call: impl FnMut(JobId, Time)) {
         let mut paced = std::mem::take(&mut self.paced);
-        paced.sort_unstable();
-        paced.dedup();
-        paced.retain(|job| self.jobs[job.index()].phase == Phase::Running);
-        paced
+        for job in paced.drain(..) {
+            if self.jobs[job.index()].phase == Phase::Running {
+                call(job, self.end_of_run(job));
+            }
+        }
+        // Handed back to be filled again without allocating.
+        self.paced = paced;
     }
 
     /// Jobs with a GPU on this node.
@@ -223,7 +255,6 @@ impl State {
         }
         let state = &mut self.jobs[job.index()];
         state.speed = speed;
-        state.paces += 1;
         self.paced.push(job);
     }
 
@@ -294,12 +325,30 @@ impl State {
                 self.doomed.push(dependant);
                 continue;
             }
-            let state = &mut self.jobs[dependant.index()];
-            state.blockers -= 1;
-            if state.blockers == 0 {
-                self.enter(dependant, Phase::Waiting, now);
-                self.note_change(dependant);
-            }
+            self.unblock(dependant, now);
+            self.note_change(dependant);
+        }
+    }
+
+    /// Where a job goes that lost its GPUs: it was held meanwhile, or not.
+    fn phase_off_gpus(&self, job: JobId) -> Phase {
+        if self.jobs[job.index()].blockers == 0 { Phase::Waiting } else { Phase::Blocked }
+    }
+
+    /// One thing less that a job waits for.
+    fn unblock(&mut self, job: JobId, now: Time) {
+        let state = &mut self.jobs[job.index()];
+        state.blockers = state.blockers.saturating_sub(1);
+        if state.blockers == 0 && state.phase == Phase::Blocked {
+            self.enter(job, Phase::Waiting, now);
+        }
+    }
+
+    fn set_outside(&mut self, gpu: GpuId, after: Slice) {
+        let before = std::mem::replace(&mut self.outside[gpu.index()], after);
+        if before != after {
+            self.pool.set_outside(gpu, before, after);
+            self.outside_changes += 1;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::draft::Draft;
 use crate::together::{Movable, is_worth_gathering};
-use rota_core::{GpuTypeId, JobId, Preempt, Snapshot};
+use rota_core::{GpuTypeId, JobId, Preempt, Snapshot, TypeSet};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -21,7 +21,16 @@ pub fn fill(draft: &mut Draft<'_>, wanted: &[(JobId, Option<GpuTypeId>)], pairs:
     let snapshot = draft.snapshot;
     let on_type = |&(job, gpu_type): &(JobId, Option<GpuTypeId>)| gpu_type.is_some() && snapshot.type_now(job) == gpu_type;
     let mut stays = wanted.iter().map(on_type).collect::<Vec<_>>();
-    let guests = settle_pairs(snapshot, wanted, pairs, &mut stays);
+    let mut guests = settle_pairs(snapshot, wanted, pairs, &mut stays);
+    let is_pinned = |job: JobId| !snapshot.bound.job(job).preemptible && snapshot.type_now(job).is_some();
+    let mut some_pinned = false;
+    for (&(job, _), stays) in wanted.iter().zip(&mut stays) {
+        if is_pinned(job) {
+            *stays = true;
+            some_pinned = true;
+            guests.remove(&job);
+        }
+    }
     for (&(job, _), &stays) in wanted.iter().zip(&stays) {
         if !stays && snapshot.type_now(job).is_some() {
             draft.stop(job);
@@ -44,6 +53,13 @@ pub fn fill(draft: &mut Draft<'_>, wanted: &[(JobId, Option<GpuTypeId>)], pairs:
     for &(job, gpu_type) in wanted.iter().filter(|_| !guests.is_empty()) {
         if let (Some(&host), Some(gpu_type)) = (guests.get(&job), gpu_type) {
             draft.try_start_beside(job, host, gpu_type);
+        }
+    }
+    // The policy may have counted on GPUs of jobs that cannot be stopped: who was meant to run takes what there is instead.
+    for &(job, _) in wanted.iter().filter(|(_, gpu_type)| some_pinned && gpu_type.is_some()) {
+        let runs = snapshot.type_now(job).is_some() || draft.starts().iter().any(|start| start.job == job);
+        if !runs {
+            draft.try_start(job, TypeSet::EMPTY);
         }
     }
 }

@@ -2,9 +2,9 @@
 //! undoes them all, because only the world's events change the pool for good.
 
 use crate::fit::{self, Chooser};
-use crate::pool::{Pool, Slice};
+use crate::pool::Pool;
 use rota_core::random::RandomStream;
-use rota_core::{GpuList, GpuTypeId, JobId, Phase, Plan, Promise, Score, Shape, ShapeId, Snapshot, Start, TypeSet};
+use rota_core::{GpuList, GpuTypeId, JobId, Phase, Plan, Promise, Score, Shape, ShapeId, Slice, Snapshot, Start, TypeSet};
 use smallvec::SmallVec;
 
 /// The types a shape can use, fastest first.
@@ -65,7 +65,8 @@ impl<'a> Draft<'a> {
     /// Starts a job on one type if it fits there.
     pub fn try_start_on(&mut self, job: JobId, gpu_type: GpuTypeId) -> bool {
         let shape = self.snapshot.bound.shape(job);
-        let Some(gpus) = fit::find(self.pool, shape, gpu_type, &mut self.chooser) else { return false };
+        let only = self.snapshot.bound.only(shape);
+        let Some(gpus) = fit::find(self.pool, shape, only, gpu_type, &mut self.chooser) else { return false };
         self.pool.take(&gpus, self.slice(job));
         self.plan.starts.push(Start { job, gpus });
         true
@@ -83,6 +84,7 @@ impl<'a> Draft<'a> {
         let sound = shape.gpus as usize == gpus.len()
             && shape.is_exclusive()
             && shape.types.contains(gpu_type)
+            && self.snapshot.bound.only(shape).is_none_or(|only| gpus.iter().all(|gpu| only.contains(gpu)))
             && self.snapshot.bound.pair_part(job, host, gpu_type).is_some()
             && self.pool.has_room_beside(&gpus, shape.memory_mib);
         if sound {
@@ -100,7 +102,12 @@ impl<'a> Draft<'a> {
     /// Whether a job of this shape would fit on any of its types now.
     pub fn fits(&self, shape: ShapeId) -> bool {
         let row = &self.snapshot.bound.shapes[shape.index()];
-        self.type_orders[shape.index()].iter().any(|&gpu_type| fit::fits(self.pool, row, gpu_type))
+        self.type_orders[shape.index()].iter().any(|&gpu_type| self.fits_on(row, gpu_type))
+    }
+
+    /// Whether a job of this shape would fit on one type now.
+    pub fn fits_on(&self, shape: &Shape, gpu_type: GpuTypeId) -> bool {
+        fit::fits(self.pool, shape, self.snapshot.bound.only(shape), gpu_type)
     }
 
     /// Stops a running job.
@@ -141,9 +148,8 @@ impl<'a> Draft<'a> {
         }
         // A victim that was given its own GPUs again never stopped.
         let states = self.snapshot.states;
-        let same_place = |start: &Start| states[start.job.index()].gpus == start.gpus;
-        let kept = plan.stops.iter().filter(|job| plan.starts.iter().any(|start| start.job == **job && same_place(start)));
-        let kept = kept.copied().collect::<SmallVec<[JobId; 4]>>();
+        let kept = plan.starts.iter().filter(|start| states[start.job.index()].gpus == start.gpus).map(|start| start.job);
+        let kept = kept.collect::<SmallVec<[JobId; 4]>>();
         if !kept.is_empty() {
             plan.stops.retain(|job| !kept.contains(job));
             plan.starts.retain(|start| !kept.contains(&start.job));

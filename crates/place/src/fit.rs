@@ -1,5 +1,6 @@
 //! Fit: which GPUs of one type a gang would get now, by the score in force; `None` if it does not fit.
 
+use crate::bits::BitSet;
 use crate::pool::{Pool, sorted};
 use rota_core::random::RandomStream;
 use rota_core::{GpuId, GpuList, GpuTypeId, Score, Shape, Span};
@@ -17,13 +18,19 @@ pub struct Chooser<'a> {
 }
 
 /// The gang that a job of this shape would get on this type.
-pub fn find(pool: &Pool, shape: &Shape, gpu_type: GpuTypeId, chooser: &mut Chooser<'_>) -> Option<GpuList> {
+pub fn find(
+    pool: &Pool,
+    shape: &Shape,
+    only: Option<&[GpuId]>,
+    gpu_type: GpuTypeId,
+    chooser: &mut Chooser<'_>,
+) -> Option<GpuList> {
     let room = &pool.types[gpu_type.index()];
     if shape.is_exclusive() && room.idle < shape.gpus {
         return None;
     }
     let by_blocks = matches!(chooser.score, Score::Consolidate | Score::Spread | Score::BestFit | Score::WorstFit);
-    if shape.is_exclusive() && by_blocks {
+    if shape.is_exclusive() && by_blocks && only.is_none() {
         // Idle GPUs of one type are alike, so best fit is the fullest node and worst fit the emptiest.
         return match chooser.score {
             Score::Spread if shape.nodes_max == 0 => Some(spread(pool, shape.gpus, gpu_type)),
@@ -31,7 +38,7 @@ pub fn find(pool: &Pool, shape: &Shape, gpu_type: GpuTypeId, chooser: &mut Choos
             _ => consolidate(pool, shape.gpus, gpu_type).or_else(|| gather(pool, shape, gpu_type)),
         };
     }
-    let mut eligible = eligible_gpus(pool, shape, gpu_type);
+    let mut eligible = eligible_gpus(pool, shape, only, gpu_type);
     if eligible.len() < shape.gpus as usize {
         return None;
     }
@@ -40,20 +47,20 @@ pub fn find(pool: &Pool, shape: &Shape, gpu_type: GpuTypeId, chooser: &mut Choos
 }
 
 /// Whether a job of this shape fits on this type at all.
-pub fn fits(pool: &Pool, shape: &Shape, gpu_type: GpuTypeId) -> bool {
+pub fn fits(pool: &Pool, shape: &Shape, only: Option<&[GpuId]>, gpu_type: GpuTypeId) -> bool {
     let room = &pool.types[gpu_type.index()];
-    if shape.is_exclusive() {
+    if shape.is_exclusive() && only.is_none() {
         return room.idle >= shape.gpus && (shape.nodes_max == 0 || gather(pool, shape, gpu_type).is_some());
     }
-    let eligible = eligible_gpus(pool, shape, gpu_type);
+    let eligible = eligible_gpus(pool, shape, only, gpu_type);
     eligible.len() >= shape.gpus as usize && (shape.nodes_max == 0 || first_of(&eligible, pool, shape).is_some())
 }
 
 /// All on the node with the fewest idle GPUs that are enough.
 fn consolidate(pool: &Pool, gpus: u32, gpu_type: GpuTypeId) -> Option<GpuList> {
     let by_idle = &pool.types[gpu_type.index()].by_idle;
-    let block = by_idle.iter().skip(gpus as usize).find_map(|blocks| blocks.first())?;
-    Some(pool.blocks[*block as usize].idle_gpus().take(gpus as usize).collect())
+    let block = by_idle.iter().skip(gpus as usize).find_map(BitSet::first)?;
+    Some(pool.blocks[block as usize].idle_gpus().take(gpus as usize).collect())
 }
 
 /// From the emptiest nodes downwards, so that the gang touches as few nodes as possible; the last piece goes where it fits best.
@@ -61,13 +68,13 @@ fn gather(pool: &Pool, shape: &Shape, gpu_type: GpuTypeId) -> Option<GpuList> {
     let mut gang = GpuList::new();
     let mut used: SmallVec<[u32; 8]> = SmallVec::new();
     let by_idle = &pool.types[gpu_type.index()].by_idle;
-    for &emptiest in by_idle.iter().rev().flatten() {
+    for emptiest in by_idle.iter().rev().flat_map(BitSet::iter) {
         if shape.nodes_max > 0 && used.len() >= shape.nodes_max as usize {
             return None;
         }
         let left = shape.gpus as usize - gang.len();
         let is_last = pool.blocks[emptiest as usize].idle as usize >= left;
-        let snuggest = || by_idle[left..].iter().flatten().find(|block| !used.contains(block)).copied();
+        let snuggest = || by_idle[left..].iter().flat_map(BitSet::iter).find(|block| !used.contains(block));
         let block = if is_last && !used.is_empty() { snuggest()? } else { emptiest };
         gang.extend(pool.blocks[block as usize].idle_gpus().take(left));
         used.push(block);
@@ -80,8 +87,8 @@ fn gather(pool: &Pool, shape: &Shape, gpu_type: GpuTypeId) -> Option<GpuList> {
 
 /// One GPU from each of the emptiest nodes, round and round.
 fn spread(pool: &Pool, gpus: u32, gpu_type: GpuTypeId) -> GpuList {
-    let emptiest = pool.types[gpu_type.index()].by_idle.iter().rev().flatten().take(gpus as usize);
-    let mut lanes = emptiest.map(|block| pool.blocks[*block as usize].idle_gpus()).collect::<Vec<_>>();
+    let emptiest = pool.types[gpu_type.index()].by_idle.iter().rev().flat_map(BitSet::iter).take(gpus as usize);
+    let mut lanes = emptiest.map(|block| pool.blocks[block as usize].idle_gpus()).collect::<Vec<_>>();
     let mut gang = GpuList::new();
     while gang.len() < gpus as usize {
         for lane in &mut lanes {
@@ -96,15 +103,16 @@ fn spread(pool: &Pool, gpus: u32, gpu_type: GpuTypeId) -> GpuList {
 }
 
 /// Every GPU of the type with room, GPUs in use first and those with the least free memory before others.
-fn eligible_gpus(pool: &Pool, shape: &Shape, gpu_type: GpuTypeId) -> Vec<GpuId> {
+fn eligible_gpus(pool: &Pool, shape: &Shape, only: Option<&[GpuId]>, gpu_type: GpuTypeId) -> Vec<GpuId> {
     let room = &pool.types[gpu_type.index()];
-    let idle = || room.by_idle.iter().flatten().flat_map(|block| pool.blocks[*block as usize].idle_gpus());
+    let idle = || room.by_idle.iter().flat_map(BitSet::iter).flat_map(|block| pool.blocks[block as usize].idle_gpus());
+    let is_allowed = |gpu: &GpuId| only.is_none_or(|only| only.contains(gpu));
     if shape.is_exclusive() {
-        return idle().collect();
+        return idle().filter(is_allowed).collect();
     }
-    let enough_memory = room.partly_used.range((shape.memory_mib, 0, GpuId(0))..);
+    let enough_memory = room.partly_used.range((i64::from(shape.memory_mib), 0, GpuId(0))..);
     let partly_used = enough_memory.filter(|(_, share, _)| *share >= i32::from(shape.share.0)).map(|(_, _, gpu)| *gpu);
-    partly_used.chain(idle()).collect()
+    partly_used.chain(idle()).filter(is_allowed).collect()
 }
 
 /// Puts the preferred GPUs first.
@@ -143,8 +151,7 @@ fn first_of(eligible: &[GpuId], pool: &Pool, shape: &Shape) -> Option<GpuList> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::Slice;
-    use rota_core::{Cluster, MilliGpu, TypeSet};
+    use rota_core::{Cluster, MilliGpu, Slice, TypeSet};
 
     /// Three nodes of four: node 0 has one GPU left, node 1 three, node 2 four.
     fn pool() -> Pool {
@@ -158,14 +165,14 @@ mod tests {
     fn shape(gpus: u32) -> Shape {
         let mut types = TypeSet::EMPTY;
         types.insert(GpuTypeId(0));
-        Shape { gpus, share: MilliGpu::WHOLE, memory_mib: 0, nodes_max: 0, types, speeds: 0 }
+        Shape { gpus, share: MilliGpu::WHOLE, memory_mib: 0, nodes_max: 0, types, speeds: 0, only: None }
     }
 
     fn gang(pool: &Pool, shape: &Shape, score: Score) -> Option<Vec<u32>> {
         let busy = (0..12).map(|gpu| Span(u64::from(12_u32 - gpu))).collect::<Vec<_>>();
         let mut stream = RandomStream::new(0, "place");
         let mut chooser = Chooser { score, gpu_busy: &busy, stream: &mut stream };
-        find(pool, shape, GpuTypeId(0), &mut chooser).map(|gpus| gpus.iter().map(|gpu| gpu.0).collect())
+        find(pool, shape, None, GpuTypeId(0), &mut chooser).map(|gpus| gpus.iter().map(|gpu| gpu.0).collect())
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! Nothing here knows time beyond the snapshot's, and a plan is made without changing the pool: the world's events do that.
 
 pub mod assignment;
+mod bits;
 pub mod conservative;
 pub mod draft;
 pub mod fit;

@@ -59,7 +59,7 @@ struct Reservation {
 /// The earliest start the job can count on.
 fn reserve(queue: &Queue, draft: &mut Draft<'_>, job: JobId) -> Option<Reservation> {
     let shape = *draft.snapshot.bound.shape(job);
-    if shape.nodes_max > 0 {
+    if shape.nodes_max > 0 || shape.only.is_some() {
         return reserve_on_nodes(queue, draft, job);
     }
     let mut free = (0..draft.snapshot.bound.cluster.types.len())
@@ -84,7 +84,7 @@ fn reserve(queue: &Queue, draft: &mut Draft<'_>, job: JobId) -> Option<Reservati
     found
 }
 
-/// For a gang that must stay within a number of nodes, counting is not enough: running jobs are taken away one by one until it fits.
+/// For a gang that must stay within a number of nodes or keeps to certain GPUs, counting is not enough: running jobs are taken away one by one until it fits.
 fn reserve_on_nodes(queue: &Queue, draft: &mut Draft<'_>, job: JobId) -> Option<Reservation> {
     let shape = draft.shape_id(job);
     let ends = releases(queue, draft).map(|release| (release.at, release.job)).collect::<Vec<_>>();

@@ -3,24 +3,18 @@
 //! Invariants: `idle` of a block is the number of bits set in its mask; a block stands in `by_idle[idle]` of its type if its
 //! node is up and it has an idle GPU, and nowhere otherwise; a GPU stands in `partly_used` if jobs are on it and it has share left.
 
-use rota_core::{Cluster, GpuId, GpuList, GpuTypeId, MilliGpu, NodeId};
+use crate::bits::BitSet;
+use rota_core::{Cluster, GpuId, GpuList, GpuTypeId, MilliGpu, NodeId, Slice};
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeSet;
 
-/// What one job takes from each of its GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// Share of the GPU.
-    pub share: MilliGpu,
-    /// Memory on the GPU.
-    pub memory_mib: u32,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Room {
-    /// Below zero where two whole-GPU jobs share it.
+    /// Below zero where two whole-GPU jobs share it, or a stranger came after a job.
     share: i32,
-    memory_mib: u32,
+    /// Below zero where a stranger took what a job was promised.
+    memory_mib: i64,
+    /// Jobs on it, and strangers as one more.
     jobs: u16,
 }
 
@@ -71,9 +65,9 @@ pub(crate) struct TypeRoom {
     /// Idle GPUs on nodes that are up.
     pub idle: u32,
     /// Blocks by their number of idle GPUs.
-    pub by_idle: Vec<BTreeSet<u32>>,
+    pub by_idle: Vec<BitSet>,
     /// GPUs in use with share left, by free memory, then free share.
-    pub partly_used: BTreeSet<(u32, i32, GpuId)>,
+    pub partly_used: BTreeSet<(i64, i32, GpuId)>,
 }
 
 /// What is free, everywhere.
@@ -115,7 +109,7 @@ impl Pool {
             }
             block.set_idle(GpuId::from_index(index), true);
             pool.block_of.push(number as u32);
-            let memory_mib = pool.memory_mib[gpu.gpu_type.index()];
+            let memory_mib = i64::from(pool.memory_mib[gpu.gpu_type.index()]);
             pool.rooms.push(Room { share: i32::from(MilliGpu::WHOLE.0), memory_mib, jobs: 0 });
         }
         for number in 0..pool.blocks.len() {
@@ -130,7 +124,7 @@ impl Pool {
             let before = pool.rooms[gpu.index()];
             let room = &mut pool.rooms[gpu.index()];
             room.share -= i32::from(slice.share.0);
-            room.memory_mib -= slice.memory_mib;
+            room.memory_mib -= i64::from(slice.memory_mib);
             room.jobs += 1;
             pool.relist(gpu, before);
         });
@@ -142,7 +136,7 @@ impl Pool {
             let before = pool.rooms[gpu.index()];
             let room = &mut pool.rooms[gpu.index()];
             room.share += i32::from(slice.share.0);
-            room.memory_mib += slice.memory_mib;
+            room.memory_mib += i64::from(slice.memory_mib);
             room.jobs -= 1;
             pool.relist(gpu, before);
         });
@@ -153,7 +147,7 @@ impl Pool {
         gpus.iter().all(|gpu| {
             let room = &self.rooms[gpu.index()];
             room.share >= i32::from(slice.share.0)
-                && room.memory_mib >= slice.memory_mib
+                && room.memory_mib >= i64::from(slice.memory_mib)
                 && self.blocks[self.block_of[gpu.index()] as usize].up
         })
     }
@@ -163,8 +157,21 @@ impl Pool {
         gpus.iter().all(|gpu| {
             let room = &self.rooms[gpu.index()];
             let up = self.blocks[self.block_of[gpu.index()] as usize].up;
-            room.jobs == 1 && room.share == 0 && room.memory_mib >= memory_mib && up
+            room.jobs == 1 && room.share == 0 && room.memory_mib >= i64::from(memory_mib) && up
         })
+    }
+
+    /// Books what others than the scheduler's jobs hold of a GPU, in place of what they held before.
+    pub fn set_outside(&mut self, gpu: GpuId, before: Slice, after: Slice) {
+        self.each_block_run(&[gpu], |pool, gpu| {
+            let old = pool.rooms[gpu.index()];
+            let room = &mut pool.rooms[gpu.index()];
+            room.share += i32::from(before.share.0) - i32::from(after.share.0);
+            room.memory_mib += i64::from(before.memory_mib) - i64::from(after.memory_mib);
+            room.jobs += u16::from(after.share.0 > 0);
+            room.jobs -= u16::from(before.share.0 > 0);
+            pool.relist(gpu, old);
+        });
     }
 
     /// Marks a node as lost or returned. Its jobs must be gone.
@@ -246,7 +253,7 @@ impl Pool {
         if block.up && block.idle > 0 {
             let room = &mut self.types[block.gpu_type.index()];
             room.idle -= block.idle;
-            room.by_idle[block.idle as usize].remove(&number);
+            room.by_idle[block.idle as usize].remove(number);
         }
     }
 
@@ -256,7 +263,7 @@ impl Pool {
             let room = &mut self.types[block.gpu_type.index()];
             room.idle += block.idle;
             if room.by_idle.len() <= block.idle as usize {
-                room.by_idle.resize(block.idle as usize + 1, BTreeSet::new());
+                room.by_idle.resize(block.idle as usize + 1, BitSet::default());
             }
             room.by_idle[block.idle as usize].insert(number);
         }
@@ -280,8 +287,7 @@ mod tests {
             let up = |gpu: &usize| pool.blocks[pool.block_of[*gpu] as usize].up;
             let gpus = (0..cluster.gpus.len()).filter(of_type).filter(up).collect::<Vec<_>>();
             assert_eq!(room.idle as usize, gpus.iter().filter(|&&gpu| pool.rooms[gpu].jobs == 0).count());
-            let listed =
-                room.by_idle.iter().enumerate().flat_map(|(idle, blocks)| blocks.iter().map(move |block| (idle, *block)));
+            let listed = room.by_idle.iter().enumerate().flat_map(|(idle, blocks)| blocks.iter().map(move |block| (idle, block)));
             for (idle, block) in listed {
                 assert_eq!(pool.blocks[block as usize].idle_gpus().count(), idle);
             }

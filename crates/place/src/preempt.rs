@@ -3,7 +3,6 @@
 //! Ranks must differ for that: between equals, who runs stays. Victims that turn out not to be needed run on untouched.
 
 use crate::draft::Draft;
-use crate::fit;
 use crate::queue::{Queue, RankKey};
 use rota_core::{GpuTypeId, JobId, TypeSet};
 
@@ -33,7 +32,7 @@ fn make_room_on(queue: &mut Queue, draft: &mut Draft<'_>, job: JobId, gpu_type: 
     let mut reachable = draft.pool.idle_of(gpu_type);
     for &(_, victim) in worse {
         let enough = reachable >= shape.gpus;
-        if enough && (shape.is_exclusive() && shape.nodes_max == 0) && all_exclusive(draft, &victims) {
+        if enough && (shape.is_exclusive() && shape.nodes_max == 0 && shape.only.is_none()) && all_exclusive(draft, &victims) {
             break;
         }
         reachable += draft.snapshot.bound.job(victim).gpus;
@@ -43,7 +42,7 @@ fn make_room_on(queue: &mut Queue, draft: &mut Draft<'_>, job: JobId, gpu_type: 
         return false;
     }
     let mut stopped = 0;
-    while stopped < victims.len() && !fit::fits(draft.pool, shape, gpu_type) {
+    while stopped < victims.len() && !draft.fits_on(shape, gpu_type) {
         draft.stop(victims[stopped]);
         stopped += 1;
     }

@@ -29,7 +29,7 @@ impl RankKey {
 enum Standing {
     Nowhere,
     Waiting(RankKey),
-    Running { key: RankKey, gpu_type: GpuTypeId, end: Time },
+    Running { key: RankKey, gpu_type: GpuTypeId, end: Time, stoppable: bool },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,8 @@ impl Queue {
                 let gpu_type =
                     state.gpus.first().map(|gpu| snapshot.bound.cluster.gpus[gpu.index()].gpu_type).unwrap_or_default();
                 let left = snapshot.bound.job(job).believed_work().minus(state.done);
-                Standing::Running { key, gpu_type, end: state.paced_from + left.at_speed(state.speed) }
+                let stoppable = snapshot.bound.job(job).preemptible;
+                Standing::Running { key, gpu_type, end: state.paced_from + left.at_speed(state.speed), stoppable }
             }
             _ => Standing::Nowhere,
         };
@@ -131,7 +132,7 @@ impl Queue {
                     set.remove(&(key, job));
                 }
             }
-            Standing::Running { key, gpu_type, end } => {
+            Standing::Running { key, gpu_type, end, .. } => {
                 self.running[gpu_type.index()].remove(&(key, job));
                 self.ends.remove(&(end, job));
             }
@@ -153,8 +154,9 @@ impl Queue {
                 }
                 set.insert((key, job));
             }
-            Standing::Running { key, gpu_type, end } => {
-                if self.index.by_rank {
+            Standing::Running { key, gpu_type, end, stoppable } => {
+                // Who may not be stopped is nobody's victim.
+                if self.index.by_rank && stoppable {
                     self.running[gpu_type.index()].insert((key, job));
                 }
                 if self.index.by_end {

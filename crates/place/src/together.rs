@@ -18,7 +18,11 @@ impl Movable {
         for job in staying {
             let state = &snapshot.states[job.index()];
             let shape = snapshot.bound.shape(job);
-            if let ([gpu], true, None) = (state.gpus.as_slice(), shape.is_exclusive() && shape.nodes_max == 0, state.partner) {
+            if let ([gpu], true, None) = (
+                state.gpus.as_slice(),
+                shape.is_exclusive() && shape.nodes_max == 0 && shape.only.is_none() && snapshot.bound.job(job).preemptible,
+                state.partner,
+            ) {
                 let place = &snapshot.bound.cluster.gpus[gpu.index()];
                 movable.entry((place.gpu_type, place.node)).or_default().push((job, *gpu));
             }
@@ -71,5 +75,8 @@ pub fn is_worth_gathering(draft: &Draft<'_>, gang: JobId, gpu_type: GpuTypeId) -
     let gpus = &snapshot.states[gang.index()].gpus;
     let node = |gpu: &GpuId| snapshot.bound.cluster.gpus[gpu.index()].node;
     let is_spread = gpus.iter().any(|gpu| node(gpu) != node(&gpus[0]));
-    is_spread && snapshot.restart_cost.seconds() * gpus.len() as f64 <= gain_seconds(draft, gang, gpu_type) * (1.0 - f64::EPSILON)
+    let movable = snapshot.bound.job(gang).preemptible;
+    movable
+        && is_spread
+        && snapshot.restart_cost.seconds() * gpus.len() as f64 <= gain_seconds(draft, gang, gpu_type) * (1.0 - f64::EPSILON)
 }

@@ -143,7 +143,7 @@ impl Policy for AlloX {
             }
         }
         let stays = types.iter().map(|&(job, _)| job).collect::<BTreeSet<_>>();
-        let jobs = self.watch.active.difference(&stays).copied().collect::<Vec<_>>();
+        let jobs = self.watch.active.iter().copied().filter(|job| !stays.contains(job)).collect::<Vec<_>>();
         let mut chosen = self.choose(&jobs, &free, snapshot).into_iter().collect::<BTreeMap<_, _>>();
         fill_idle(&mut chosen, &jobs, &mut free, snapshot);
         types.extend(jobs.iter().map(|&job| (job, chosen.get(&job).copied())));

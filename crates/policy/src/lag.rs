@@ -123,8 +123,7 @@ impl Policy for Lag {
             wanted.extend(self.assign(&waiting, &free, snapshot));
             wanted
         } else {
-            let jobs = self.watch.active.iter().copied().collect::<Vec<_>>();
-            self.assign(&jobs, &self.watch.capacities, snapshot)
+            self.assign(&self.watch.active, &self.watch.capacities, snapshot)
         };
         // While nobody runs or can run, time alone changes nothing.
         let somebody_runs = wanted.iter().any(|(_, gpu_type)| gpu_type.is_some());

@@ -12,8 +12,9 @@ use crate::pairing::{Candidate, choose, join_waiting};
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
-use rota_core::{Bound, ClassId, GpuTypeId, JobId, Preempt, Snapshot, Span, Target, Time, Wish};
-use rota_solver::match_prices::{Matching, match_by_prices};
+use rota_core::snapshot::work_done;
+use rota_core::{Bound, ClassId, GpuTypeId, JobId, Preempt, Shape, Snapshot, Span, Target, Time, Wish};
+use rota_solver::match_prices::{Matching, match_from_prices};
 use std::collections::{BTreeMap, HashMap};
 
 /// What speed alone is worth, against a round of credit.
@@ -23,6 +24,23 @@ const STAY_ROUNDS_FREE: f64 = 0.5;
 /// What two jobs must make together of what they make alone before one joins the other unasked: less would slow the one that runs
 /// for too little.
 const JOIN_PARTS_MIN: f64 = 1.2;
+
+/// What is asked of a shape at every decision.
+struct ShapeFacts {
+    /// Whole GPUs it takes.
+    size: f64,
+    /// Its speed on each type against its best; 0 where it cannot be.
+    speed_parts: PerType,
+}
+
+impl ShapeFacts {
+    fn of(shape: &Shape, bound: &Bound) -> Self {
+        let speeds = &bound.speeds[shape.speeds as usize];
+        let speed = |index: usize| if shape.types.contains(GpuTypeId::from_index(index)) { speeds[index] } else { 0.0 };
+        let best = (0..speeds.len()).map(speed).fold(f64::MIN_POSITIVE, f64::max);
+        Self { size: size(shape), speed_parts: (0..speeds.len()).map(|index| speed(index) / best).collect() }
+    }
+}
 
 /// When an allocation is made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,16 +75,22 @@ pub struct Share {
     stay_rounds: f64,
     /// Found from the first snapshot.
     entities: Option<Entities>,
+    /// By shape, found when first needed.
+    shapes: Vec<ShapeFacts>,
     watch: Watch,
     last: Time,
     next_tick: Time,
     is_stale: bool,
+    /// Claims of the last allocation, by id, without jobs that are gone: most of a claim never changes.
+    claims: Vec<Claim>,
     /// Accounts of jobs alone, by id; those of jobs that came since the last allocation are not there yet.
     singles: Vec<Account>,
     /// Accounts of pairs, the lower id first, by ids.
     pairs: Vec<Account>,
     /// Prices of the last allocation.
     prices: Vec<f64>,
+    /// What a turn on each type was worth when all were last matched: where the next matching begins.
+    turn_prices: Vec<f64>,
 }
 
 const SOLVER: Param = Param {
@@ -120,13 +144,16 @@ impl Share {
             tick,
             stay_rounds,
             entities: None,
+            shapes: Vec::new(),
             watch: Watch::default(),
             last: Time::ZERO,
             next_tick: Time::ZERO,
             is_stale: true,
+            claims: Vec::new(),
             singles: Vec::new(),
             pairs: Vec::new(),
             prices: Vec::new(),
+            turn_prices: Vec::new(),
         }
     }
 
@@ -150,9 +177,10 @@ impl Share {
     fn look_around(&mut self, snapshot: &Snapshot<'_>) {
         if self.watch.update(snapshot) {
             self.is_stale = true;
-            let (singles, pairs, active) = (&mut self.singles, &mut self.pairs, &self.watch.active);
-            singles.retain(|account| active.contains(&account.job));
-            pairs.retain(|pair| active.contains(&pair.job) && pair.partner.is_some_and(|partner| active.contains(&partner)));
+            let is_active = |job: JobId| snapshot.states[job.index()].phase.is_active();
+            self.claims.retain(|claim| is_active(claim.id));
+            self.singles.retain(|account| is_active(account.job));
+            self.pairs.retain(|pair| is_active(pair.job) && pair.partner.is_some_and(is_active));
         }
     }
 
@@ -168,8 +196,17 @@ impl Share {
     fn allocate(&mut self, snapshot: &Snapshot<'_>, round_seconds: f64) {
         self.is_stale = false;
         let entities = self.entities.get_or_insert_with(|| Entities::of(snapshot.bound));
-        let claim = |&job: &JobId| Claim { entity: entities.of_job(job, snapshot.bound), ..claim(job, snapshot) };
-        let claims = self.watch.active.iter().map(claim).collect::<Vec<_>>();
+        let mut known = std::mem::take(&mut self.claims).into_iter().peekable();
+        let mut claims = Vec::with_capacity(self.watch.active.len());
+        for &job in &self.watch.active {
+            claims.push(match known.next_if(|claim| claim.id == job) {
+                Some(mut claim) => {
+                    update_claim(&mut claim, snapshot);
+                    claim
+                }
+                None => Claim { entity: entities.of_job(job, snapshot.bound), ..claim(job, snapshot) },
+            });
+        }
         let demand = Demand {
             claims: &claims,
             gpus: &self.watch.capacities,
@@ -180,6 +217,7 @@ impl Share {
         let allocation = self.allocator.allocate(&demand).ok();
         let types = self.watch.capacities.len();
         let mut old = std::mem::take(&mut self.singles).into_iter().peekable();
+        self.singles.reserve(claims.len());
         for (position, claim) in claims.iter().enumerate() {
             let known = old.next_if(|account| account.job == claim.id);
             // A failed solve must not stop the queue: who had a share keeps it, and the others are ranked by speed alone.
@@ -195,9 +233,14 @@ impl Share {
         if let Some(found) = &allocation {
             self.renew_pairs(&claims, &found.pairs, round_seconds);
         }
+        self.claims = claims;
     }
 
     fn renew_pairs(&mut self, claims: &[Claim], found: &[PairShare], round_seconds: f64) {
+        if found.is_empty() {
+            self.pairs.clear();
+            return;
+        }
         let types = self.watch.capacities.len();
         let mut shares_of: BTreeMap<(JobId, JobId), PerType> = BTreeMap::new();
         for pair in found {
@@ -214,9 +257,11 @@ impl Share {
     }
 
     /// Who should run where when everybody may be moved.
-    fn assign_all(&self, snapshot: &Snapshot<'_>, round_seconds: f64) -> Wish {
+    fn assign_all(&mut self, snapshot: &Snapshot<'_>, round_seconds: f64) -> Wish {
         if self.pairs.is_empty() {
-            let types = self.assign(self.singles.iter(), &self.watch.capacities, snapshot, round_seconds);
+            let mut prices = std::mem::take(&mut self.turn_prices);
+            let types = self.assign(self.singles.iter(), &self.watch.capacities, &mut prices, snapshot, round_seconds);
+            self.turn_prices = prices;
             return Wish::Assignment { types, pairs: Vec::new(), preempt: Preempt::Always };
         }
         let stay = self.stay(snapshot);
@@ -276,17 +321,14 @@ impl Share {
     /// Adds the worth of a job alone on each type; 0 where it cannot be.
     fn value(&self, account: &Account, snapshot: &Snapshot<'_>, stay: f64, round_seconds: f64, values: &mut Vec<f64>) {
         let job = account.job;
-        let (shape, speeds) = (snapshot.bound.shape(job), snapshot.bound.speeds(job));
-        let best_speed = snapshot.bound.best_speed(job).max(f64::MIN_POSITIVE);
+        let facts = &self.shapes[snapshot.bound.shape_of[job.index()].index()];
         let here = snapshot.type_now(job).filter(|_| snapshot.states[job.index()].partner.is_none());
-        values.extend(speeds.iter().enumerate().map(|(index, speed)| {
-            let gpu_type = GpuTypeId::from_index(index);
-            if !shape.types.contains(gpu_type) {
+        values.extend(facts.speed_parts.iter().enumerate().map(|(index, &speed)| {
+            if speed <= 0.0 {
                 return 0.0;
             }
-            let stay = if here == Some(gpu_type) { stay } else { 0.0 };
-            let speed = speed / best_speed;
-            size(shape) * (self.owed(account, index, stay, round_seconds, speed) + SPEED_WORTH * (1.0 + stay) * speed)
+            let stay = if here.is_some_and(|here| here.index() == index) { stay } else { 0.0 };
+            facts.size * (self.owed(account, index, stay, round_seconds, speed) + SPEED_WORTH * (1.0 + stay) * speed)
         }));
     }
 
@@ -295,14 +337,16 @@ impl Share {
         &self,
         accounts: impl Iterator<Item = &'a Account> + Clone,
         free: &[f64],
+        prices: &mut Vec<f64>,
         snapshot: &Snapshot<'_>,
         round_seconds: f64,
     ) -> Vec<(JobId, Option<GpuTypeId>)> {
         let stay = self.stay(snapshot);
         let mut values = Vec::with_capacity(self.singles.len() * free.len());
         accounts.clone().for_each(|account| self.value(account, snapshot, stay, round_seconds, &mut values));
-        let sizes = accounts.clone().map(|account| size(snapshot.bound.shape(account.job))).collect::<Vec<_>>();
-        let matched = match_by_prices(&Matching { values: &values, sizes: &sizes, capacities: free });
+        let size_of = |account: &Account| self.shapes[snapshot.bound.shape_of[account.job.index()].index()].size;
+        let sizes = accounts.clone().map(size_of).collect::<Vec<_>>();
+        let matched = match_from_prices(&Matching { values: &values, sizes: &sizes, capacities: free }, prices);
         // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
         let mut matched = matched.unwrap_or_else(|_| vec![None; sizes.len()]);
         self.move_up(accounts.clone().map(|account| account.job), &sizes, &mut matched, free, snapshot, round_seconds);
@@ -363,7 +407,7 @@ impl Share {
             }
         }
         let waiting = self.singles.iter().filter(|account| snapshot.type_now(account.job).is_none());
-        types.extend(self.assign(waiting, &free, snapshot, round_seconds));
+        types.extend(self.assign(waiting, &free, &mut Vec::new(), snapshot, round_seconds));
         if !self.pairs.is_empty() {
             join_waiting(&mut types, &mut pairs, JOIN_PARTS_MIN, snapshot);
         }
@@ -417,28 +461,42 @@ impl PairRates for Bound {
 
 /// A job as an allocation sees it.
 pub fn claim(job: JobId, snapshot: &Snapshot<'_>) -> Claim {
-    let (bound, view): (&Bound, _) = (snapshot.bound, snapshot.view(job));
+    let bound: &Bound = snapshot.bound;
     let (shape, class) = (bound.shape(job), bound.class(job));
     let rate = |(index, speed): (usize, &f64)| {
         if shape.types.contains(GpuTypeId::from_index(index)) { speed * class.steps_per_second } else { 0.0 }
     };
-    Claim {
+    let mut claim = Claim {
         id: job,
         class: bound.class_of[job.index()].0,
         rates: bound.speeds(job).iter().enumerate().map(rate).collect(),
         gang: size(shape),
-        weight: view.job.weight,
-        remaining: view.job.believed_work().minus(view.done()).seconds().max(1.0) * class.steps_per_second,
-        age: snapshot.now.since(view.job.arrival).seconds(),
-        deadline: view.job.deadline.map(|deadline| deadline.seconds() - snapshot.now.seconds()),
+        weight: bound.job(job).weight,
+        remaining: 0.0,
+        age: 0.0,
+        deadline: None,
         entity: 0,
-    }
+    };
+    update_claim(&mut claim, snapshot);
+    claim
+}
+
+/// What of a claim changes as time passes.
+fn update_claim(claim: &mut Claim, snapshot: &Snapshot<'_>) {
+    let (job, state) = (snapshot.bound.job(claim.id), &snapshot.states[claim.id.index()]);
+    let left = job.believed_work().minus(work_done(state, snapshot.now)).seconds();
+    claim.remaining = left.max(1.0) * snapshot.bound.class(claim.id).steps_per_second;
+    claim.age = snapshot.now.since(job.arrival).seconds();
+    claim.deadline = job.deadline.map(|deadline| deadline.seconds() - snapshot.now.seconds());
 }
 
 impl Policy for Share {
     fn decide(&mut self, snapshot: &Snapshot<'_>, context: &mut Context) -> Target {
         if self.entities.is_none() {
             self.allocator.reseed(context.stream.below(u64::MAX));
+        }
+        if self.shapes.len() < snapshot.bound.shapes.len() {
+            self.shapes = snapshot.bound.shapes.iter().map(|shape| ShapeFacts::of(shape, snapshot.bound)).collect();
         }
         let round = snapshot.round.unwrap_or(self.tick);
         let round_seconds = round.seconds();
@@ -453,7 +511,9 @@ impl Policy for Share {
             }
             self.assign_all(snapshot, round_seconds)
         } else if self.somebody_could_start(snapshot) {
-            if self.is_stale {
+            // Who is new has no share yet. That others left changes shares too, but who is owed most of what they leave behind is known
+            // without, and the round ends soon.
+            if self.singles.len() < self.watch.active.len() {
                 self.look_at_prices(snapshot);
                 self.allocate(snapshot, round_seconds);
             }

@@ -1,7 +1,6 @@
 //! What a policy that weighs all jobs at once keeps between decisions: who is active, and how many GPUs of each type are up.
 
 use rota_core::{JobId, Shape, Snapshot};
-use std::collections::BTreeSet;
 
 /// Whole GPUs that a job of this shape takes.
 pub fn size(shape: &Shape) -> f64 {
@@ -12,25 +11,31 @@ pub fn size(shape: &Shape) -> f64 {
 #[derive(Default)]
 pub struct Watch {
     /// Jobs that run or could run, in order of arrival.
-    pub active: BTreeSet<JobId>,
+    pub active: Vec<JobId>,
     /// Whole GPUs of each type on nodes that are up.
     pub capacities: Vec<f64>,
     nodes_up: Vec<bool>,
+    outside_changes: u64,
 }
 
 impl Watch {
     /// Takes in a snapshot; says whether anybody came or went, job or node.
     pub fn update(&mut self, snapshot: &Snapshot<'_>) -> bool {
         let mut changed = false;
-        // GPUs are counted anew only when other nodes are up than before.
-        if self.nodes_up != snapshot.nodes_up {
+        // GPUs are counted anew only when other nodes are up than before, or strangers came or went.
+        if self.nodes_up != snapshot.nodes_up || self.outside_changes != snapshot.outside_changes {
+            self.outside_changes = snapshot.outside_changes;
             self.nodes_up = snapshot.nodes_up.to_vec();
             self.capacities = snapshot.capacities();
             changed = true;
         }
-        for view in snapshot.changed_jobs() {
-            let is_active = view.state.phase.is_active();
-            changed |= if is_active { self.active.insert(view.id()) } else { self.active.remove(&view.id()) };
+        for &job in snapshot.changed {
+            match (self.active.binary_search(&job), snapshot.states[job.index()].phase.is_active()) {
+                (Err(place), true) => self.active.insert(place, job),
+                (Ok(place), false) => _ = self.active.remove(place),
+                _ => continue,
+            }
+            changed = true;
         }
         changed
     }

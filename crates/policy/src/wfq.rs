@@ -89,6 +89,8 @@ mod tests {
             states: &states,
             nodes_up: &[true],
             gpu_busy: &[Span::ZERO],
+            outside: &[],
+            outside_changes: 0,
             restart_cost: Span::ZERO,
             changed: &[JobId(0), JobId(1), JobId(2), JobId(3)],
         };

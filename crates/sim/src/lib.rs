@@ -3,6 +3,7 @@
 //! Time jumps from event to event. Everything that happens at one moment is reported together, then one decision is made: two jobs
 //! that end at the same nanosecond free their GPUs before anybody is placed. Same inputs and seed, same events, byte for byte.
 
+mod ends;
 mod world;
 
 pub use rota_engine::{Restart, Tally};

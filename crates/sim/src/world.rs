@@ -1,5 +1,6 @@
 //! The clock, the jobs and the nodes of a simulation.
 
+use crate::ends::Ends;
 use crate::{Mechanism, SimOptions};
 use rota_core::event::EventKind;
 use rota_core::random::RandomStream;
@@ -9,23 +10,19 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// Something that is known to lie ahead. The order of the variants is the order at one moment.
+/// What is known to become of a node. The order of the variants is the order at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ahead {
-    /// A job that keeps the pace that was its `paces`-th ends.
-    EndOfRun {
-        job: JobId,
-        paces: u32,
-    },
     NodeReturned(NodeId),
     NodeLost(NodeId),
 }
 
-/// Arrivals come from the workload, everything else from a heap.
+/// Arrivals come from the workload, the ends of jobs and what becomes of nodes from heaps. At one moment ends come first.
 pub struct SimulatedWorld {
     bound: Arc<Bound>,
     now: Time,
     next_arrival: usize,
+    ends: Ends,
     ahead: BinaryHeap<Reverse<(Time, Ahead)>>,
     round: Option<Span>,
     faults: Option<Faults>,
@@ -64,6 +61,7 @@ impl SimulatedWorld {
             bound,
             now: Time::ZERO,
             next_arrival: 0,
+            ends: Ends::default(),
             ahead: BinaryHeap::new(),
             round,
             faults,
@@ -101,32 +99,28 @@ impl SimulatedWorld {
         // Rounds end only for somebody: one who waits, or a policy that may move those who run.
         let matters = state.running > 0 && (state.waiting > 0 || wake.is_some());
         let tick = self.round.filter(|_| matters).map(|round| Time((self.now.0 / round.0 + 1) * round.0));
-        let now = arrival.into_iter().chain(ahead).chain(tick).chain(wake).min()?;
+        let end = self.ends.first().map(|(at, _)| at);
+        let now = arrival.into_iter().chain(end).chain(ahead).chain(tick).chain(wake).min()?;
         let occasion = if tick == Some(now) { Occasion::Tick } else { Occasion::Event };
         Some(Moment { now, occasion })
     }
 
+    /// A run ends: the job is done, or fails.
+    fn end(&mut self, job: JobId, state: &State, events: &mut Vec<Event>) {
+        let spec = self.bound.job(job);
+        let fails = spec.fails_at.is_some_and(|fails_at| fails_at <= spec.work);
+        let kind = if fails && state.jobs[job.index()].failures < spec.retries {
+            EventKind::Retried { job }
+        } else {
+            self.note_over(job);
+            if fails { EventKind::Failed { job, reason: FailReason::Crashed } } else { EventKind::Finished { job } }
+        };
+        events.push(Event { time_ns: self.now, kind });
+    }
+
     fn happen(&mut self, what: Ahead, state: &State, events: &mut Vec<Event>) {
         let now = self.now;
-        let mut tell = |kind| events.push(Event { time_ns: now, kind });
         match what {
-            Ahead::EndOfRun { job, paces } => {
-                if !Self::goes_on(state, job, paces) {
-                    return;
-                }
-                let failures = state.jobs[job.index()].failures;
-                let spec = self.bound.job(job);
-                let fails = spec.fails_at.is_some_and(|fails_at| fails_at <= spec.work);
-                if fails && failures < spec.retries {
-                    tell(EventKind::Retried { job });
-                } else if fails {
-                    tell(EventKind::Failed { job, reason: FailReason::Crashed });
-                    self.note_over(job);
-                } else {
-                    tell(EventKind::Finished { job });
-                    self.note_over(job);
-                }
-            }
             Ahead::NodeLost(node) if state.nodes_up[node.index()] => {
                 // A run that ends at this very moment has ended; its event is already told.
                 let ended = events.iter().filter_map(|event| event.kind.job()).collect::<Vec<_>>();
@@ -142,18 +136,12 @@ impl SimulatedWorld {
                 }
             }
             Ahead::NodeReturned(node) if !state.nodes_up[node.index()] => {
-                tell(EventKind::NodeReturned { node });
+                events.push(Event { time_ns: now, kind: EventKind::NodeReturned { node } });
                 self.draw_fault(node, now);
             }
             // Already lost or already back: a recorded outage and a drawn fault overlap.
             Ahead::NodeLost(_) | Ahead::NodeReturned(_) => {}
         }
-    }
-
-    /// Whether a job runs and its `paces`-th pace is the present one.
-    fn goes_on(state: &State, job: JobId, paces: u32) -> bool {
-        let job = &state.jobs[job.index()];
-        job.phase == Phase::Running && job.paces == paces
     }
 
     fn note_over(&mut self, job: JobId) {
@@ -186,14 +174,12 @@ impl SimulatedWorld {
 
 impl World for SimulatedWorld {
     fn poll(&mut self, state: &mut State, wake: Option<Time>, events: &mut Vec<Event>) -> Option<Moment> {
-        for job in state.take_paced() {
-            let paces = state.jobs[job.index()].paces;
-            self.ahead.push(Reverse((state.end_of_run(job), Ahead::EndOfRun { job, paces })));
-        }
-        while let Some(Reverse((_, Ahead::EndOfRun { job, paces }))) = self.ahead.peek()
-            && !Self::goes_on(state, *job, *paces)
+        state.each_paced(|job, at| self.ends.set(job, at));
+        // The end of a job that was stopped is void until it starts again, which sets it anew.
+        while let Some((_, job)) = self.ends.first()
+            && state.jobs[job.index()].phase != Phase::Running
         {
-            self.ahead.pop();
+            self.ends.pop();
         }
         if self.is_done(state) {
             return None;
@@ -204,6 +190,14 @@ impl World for SimulatedWorld {
         }
         let moment = self.next_moment(state, wake)?;
         self.now = moment.now;
+        while let Some((at, job)) = self.ends.first()
+            && at <= self.now
+        {
+            self.ends.pop();
+            if state.jobs[job.index()].phase == Phase::Running {
+                self.end(job, state, events);
+            }
+        }
         while let Some(&Reverse((at, what))) = self.ahead.peek()
             && at <= self.now
         {

@@ -203,8 +203,7 @@ fn peak_in_box(oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, start: &[f6
     while open.len() > OPEN_LIMIT {
         let picked = sample(&open);
         let weight = open.len() as f64 / picked.len() as f64;
-        // Near its top the function is round: prices good to a part of the radius need a value good to the square of that.
-        let rough = Goal { tolerance: 1e-3 * (radius * radius).min(1.0), threshold: None, ..goal };
+        let rough = Goal { tolerance: within_box(radius, goal), threshold: None, ..goal };
         let guess = climb(oracle, Rows::Some(&picked), weight, &fixed, &bounds, &center, rough);
         if let Some(done) = goal.threshold.and_then(|threshold| mixture_of_all(oracle, &open, &fixed, &guess, threshold)) {
             return done;
@@ -226,9 +225,18 @@ fn peak_in_box(oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, start: &[f6
             break;
         }
     }
-    let mut peak = climb(oracle, Rows::Some(&open), 1.0, &fixed, &bounds, &center, goal);
+    let exact = Goal { tolerance: goal.tolerance.min(within_box(radius, goal)), ..goal };
+    let mut peak = climb(oracle, Rows::Some(&open), 1.0, &fixed, &bounds, &center, exact);
     (peak.open, peak.radius) = (Some(open), radius);
     peak
+}
+
+/// How exact a value in a box must be. Near its top the function is round: prices good to a part of the radius need a value good to the
+/// square of that. A sum under floors is flatter than a level, because most rows have no choice: a climb that stopped early would end at
+/// the edge of any box, however well that was chosen.
+fn within_box(radius: f64, goal: Goal) -> f64 {
+    let flat = if goal.threshold.is_some() { 1e-3 } else { 1e-6 };
+    (flat * (radius * radius).min(1.0)).max(1e-14)
 }
 
 /// Where a sample's mixture leaves room to spare, the same mixture of all open rows may well fit: then the level is decided at once.

@@ -1,6 +1,6 @@
 //! Integral matching by prices: each row on at most one column, pools not overfilled, the sum of values nearly the highest.
 //!
-//! A price per pool and unit is raised until what the rows want fits; rows then take their columns in the order of what they are worth
+//! A price per pool and unit is set so that what the rows want fits; rows then take their columns in the order of what they are worth
 //! beyond the prices, what is left is filled by value per unit, and moves, swaps and replacements are made as long as they raise the sum.
 //! Gangs leave gaps that prices cannot see: without those exchanges about two per cent of the value is lost.
 //! Deterministic; ties go to the lower row and column. No optimality is claimed: it is the engine for decisions that are taken again a
@@ -60,67 +60,185 @@ impl Matching<'_> {
 
 /// The column of each row, or none.
 pub fn match_by_prices(matching: &Matching<'_>) -> Result<Vec<Option<usize>>, SolveError> {
+    match_from_prices(matching, &mut vec![0.0; matching.capacities.len()])
+}
+
+/// As [`match_by_prices`], from the prices that an earlier matching of much the same rows left, which are replaced by those of this one.
+pub fn match_from_prices(matching: &Matching<'_>, prices: &mut Vec<f64>) -> Result<Vec<Option<usize>>, SolveError> {
     matching.check()?;
-    let prices = find_prices(matching);
+    if prices.len() != matching.capacities.len() || prices.iter().any(|price| !price.is_finite() || *price < 0.0) {
+        prices.clear();
+        prices.resize(matching.capacities.len(), 0.0);
+    }
+    Market::new(matching, prices).find_prices(prices);
     let mut state = State {
         matching,
         free: matching.capacities.to_vec(),
         column_of: vec![None; matching.sizes.len()],
-        least_loss: Vec::new(),
+        exits: Exits::default(),
     };
-    state.take(&prices);
+    state.take(prices);
     state.fill();
     state.improve();
     state.fill();
     Ok(state.column_of)
 }
 
-/// Prices at which the wanted units fit, pool by pool.
-fn find_prices(matching: &Matching<'_>) -> Vec<f64> {
-    let pools = matching.capacities.len();
-    let mut prices = vec![0.0; pools];
-    for _ in 0..SWEEPS {
-        let before = prices.clone();
-        for pool in 0..pools {
-            prices[pool] = fitting_price(matching, &prices, pool);
-        }
-        if before == prices {
-            break;
-        }
-    }
-    prices
+/// What rows want at prices, pool by pool: each list holds one number a row.
+struct Market<'a> {
+    matching: &'a Matching<'a>,
+    /// What a row is worth in each pool; nothing at all where it cannot be.
+    values: Vec<Vec<f64>>,
+    /// What is left of that beyond the price.
+    surplus: Vec<Vec<f64>>,
+    /// The most that a row has beyond the price in the other pools.
+    elsewhere: Vec<f64>,
+    /// Limits and sizes of the rows that want a pool.
+    limits: Vec<(f64, f64)>,
 }
 
-/// The smallest price of a pool, the others given, at which the rows that want it fit.
-fn fitting_price(matching: &Matching<'_>, prices: &[f64], pool: usize) -> f64 {
-    // A row wants the pool below one price of its own: where its surplus meets its next best. So the demand is a sorted list.
-    let mut limits: Vec<(f64, f64)> = Vec::new();
-    for (row, &size) in matching.sizes.iter().enumerate() {
-        let value = matching.row(row)[pool];
-        if value > 0.0 && size <= matching.capacities[pool] {
-            let other = matching.best(row, prices, |column| column != pool).map_or(0.0, |(_, surplus)| surplus.max(0.0));
-            if value > other {
-                limits.push(((value - other) / size, size));
+impl<'a> Market<'a> {
+    fn new(matching: &'a Matching<'a>, prices: &[f64]) -> Self {
+        let rows = matching.sizes.len();
+        let value = |row: usize, pool: usize| {
+            let value = matching.row(row)[pool];
+            if value > 0.0 && matching.sizes[row] <= matching.capacities[pool] { value } else { f64::NEG_INFINITY }
+        };
+        let values = (0..prices.len()).map(|pool| (0..rows).map(|row| value(row, pool)).collect()).collect::<Vec<Vec<f64>>>();
+        let surplus = values.iter().zip(prices).map(|(values, price)| beyond(values, matching.sizes, *price).collect()).collect();
+        Self { matching, values, surplus, elsewhere: vec![0.0; rows], limits: Vec::with_capacity(rows) }
+    }
+
+    /// Prices at which the wanted units fit, pool by pool.
+    fn find_prices(&mut self, prices: &mut [f64]) {
+        for _ in 0..SWEEPS {
+            let mut moved = false;
+            for (pool, price) in prices.iter_mut().enumerate() {
+                let next = self.fitting_price(pool);
+                moved |= next.to_bits() != price.to_bits();
+                *price = next;
+                self.surplus[pool].clear();
+                self.surplus[pool].extend(beyond(&self.values[pool], self.matching.sizes, next));
+            }
+            if !moved {
+                break;
             }
         }
     }
-    limits.sort_unstable_by(|left, right| right.0.total_cmp(&left.0));
-    let mut wanted = 0.0;
-    for (limit, size) in limits {
-        wanted += size;
-        if wanted > matching.capacities[pool] {
-            return limit;
+
+    /// The smallest price of a pool, the others given, at which the rows that want it fit.
+    fn fitting_price(&mut self, pool: usize) -> f64 {
+        self.elsewhere.fill(0.0);
+        for (other, surplus) in self.surplus.iter().enumerate() {
+            if other != pool {
+                for (most, &surplus) in self.elsewhere.iter_mut().zip(surplus) {
+                    *most = if surplus > *most { surplus } else { *most };
+                }
+            }
+        }
+        // A row wants the pool below one price of its own: where its surplus meets its next best.
+        self.limits.clear();
+        let mut wanted = 0.0;
+        for ((&value, &other), &size) in self.values[pool].iter().zip(&self.elsewhere).zip(self.matching.sizes) {
+            if value > other {
+                self.limits.push(((value - other) / size, size));
+                wanted += size;
+            }
+        }
+        let capacity = self.matching.capacities[pool];
+        if wanted <= capacity { 0.0 } else { limit_at(&mut self.limits, wanted, capacity) }
+    }
+}
+
+/// What is left of values beyond a price per unit.
+fn beyond<'a>(values: &'a [f64], sizes: &'a [f64], price: f64) -> impl Iterator<Item = f64> + 'a {
+    values.iter().zip(sizes).map(move |(value, size)| value - size * price)
+}
+
+/// The limit of the first entry, by falling limits, that no longer fits; `total` is the size of all of them, and more than `room`.
+fn limit_at(mut limits: &mut [(f64, f64)], mut total: f64, mut room: f64) -> f64 {
+    // Halving around a guess of the place instead of sorting: only one limit is asked for. Where sizes are equal the first guess is it.
+    while limits.len() > 1 {
+        let place = ((room / total * limits.len() as f64) as usize).min(limits.len() - 1);
+        let (before, middle, after) = limits.select_nth_unstable_by(place, |left, right| right.0.total_cmp(&left.0));
+        let above = before.iter().map(|entry| entry.1).sum::<f64>();
+        if above > room {
+            (limits, total) = (before, above);
+        } else if above + middle.1 > room || after.is_empty() {
+            return middle.0;
+        } else {
+            room -= above + middle.1;
+            total -= above + middle.1;
+            limits = after;
         }
     }
-    0.0
+    limits.first().map_or(0.0, |limit| limit.0)
 }
 
 struct State<'a> {
     matching: &'a Matching<'a>,
     free: Vec<f64>,
     column_of: Vec<Option<usize>>,
-    /// For each column, the least that a row on it would lose by leaving; kept while matchings are improved.
-    least_loss: Vec<f64>,
+    /// Kept while a matching is improved.
+    exits: Exits,
+}
+
+/// For each column, size and refuge, the row that loses least by going there from the column. With it an exchange is found without
+/// looking at the rows one by one.
+#[derive(Default)]
+struct Exits {
+    /// The different sizes.
+    sizes: Vec<f64>,
+    /// The place of each row's size among them.
+    size_of: Vec<u32>,
+    /// Loss and row by column, size and refuge; the last refuge is to wait.
+    least: Vec<(f64, u32)>,
+}
+
+/// Nobody could leave.
+const NO_EXIT: (f64, u32) = (f64::INFINITY, u32::MAX);
+
+/// A row that makes room, from which place in the table of exits.
+#[derive(Clone, Copy)]
+struct Exit {
+    change: f64,
+    row: usize,
+    refuge: Option<usize>,
+}
+
+impl Exits {
+    fn new(sizes: &[f64], pools: usize) -> Self {
+        let mut different: Vec<f64> = Vec::new();
+        let size_of = sizes.iter().map(|size| {
+            let known = different.iter().position(|known| known.to_bits() == size.to_bits());
+            known.unwrap_or_else(|| {
+                different.push(*size);
+                different.len() - 1
+            }) as u32
+        });
+        let size_of = size_of.collect();
+        let least = vec![NO_EXIT; pools * different.len() * (pools + 1)];
+        Self { sizes: different, size_of, least }
+    }
+
+    /// The exits of one size from a column.
+    fn of(&mut self, column: usize, size: usize, pools: usize) -> &mut [(f64, u32)] {
+        &mut self.least[(column * self.sizes.len() + size) * (pools + 1)..][..=pools]
+    }
+
+    /// Notes what a row on a column would lose.
+    fn note(&mut self, row: usize, column: usize, values: &[f64]) {
+        let size = self.size_of[row] as usize;
+        let exits = self.of(column, size, values.len());
+        for (refuge, exit) in exits.iter_mut().enumerate() {
+            let there = values.get(refuge).copied().unwrap_or(0.0);
+            let open = refuge == values.len() || (refuge != column && there > 0.0);
+            let loss = values[column] - there;
+            if open && (loss, row as u32) < *exit {
+                *exit = (loss, row as u32);
+            }
+        }
+    }
 }
 
 impl State<'_> {
@@ -169,7 +287,12 @@ impl State<'_> {
     fn improve(&mut self) {
         let (rows, pools) = (self.column_of.len(), self.free.len());
         let mut budget = EXCHANGES_MAX;
-        self.least_loss = (0..pools).map(|column| self.find_least_loss(column)).collect();
+        self.exits = Exits::new(self.matching.sizes, pools);
+        for row in 0..rows {
+            if let Some(column) = self.column_of[row] {
+                self.exits.note(row, column, self.matching.row(row));
+            }
+        }
         loop {
             let mut better = false;
             for row in 0..rows {
@@ -196,76 +319,69 @@ impl State<'_> {
         let gain = values[column] - current.map_or(0.0, |current| values[current]);
         if size <= self.free[column] {
             if gain > 0.0 {
-                self.leave(row);
-                self.place(row, column);
-                for touched in [Some(column), current].into_iter().flatten() {
-                    self.least_loss[touched] = self.find_least_loss(touched);
-                }
+                self.shift(row, Some(column), budget);
             }
             return gain > 0.0;
         }
-        // Most rows cannot gain what anybody would lose by leaving, wherever it went: no need to look at them one by one.
-        if gain <= self.least_loss[column] {
-            return false;
-        }
-        let mut best: Option<(f64, usize, Option<usize>)> = None;
-        for other in 0..self.column_of.len() {
-            if self.column_of[other] != Some(column) || self.free[column] + self.matching.sizes[other] < size {
-                continue;
-            }
-            *budget = budget.saturating_sub(1);
-            let (refuge, value) = self.refuge(other, column, current.map(|current| (current, size)));
-            let change = gain + value - self.matching.row(other)[column];
-            if change > LEAST_GAIN * values[column] && best.is_none_or(|(most, _, _)| change > most) {
-                best = Some((change, other, refuge));
-            }
-        }
-        let Some((_, other, refuge)) = best else { return false };
-        self.leave(other);
-        self.leave(row);
-        self.place(row, column);
-        if let Some(refuge) = refuge {
-            self.place(other, refuge);
-        }
-        for touched in [Some(column), current, refuge].into_iter().flatten() {
-            self.least_loss[touched] = self.find_least_loss(touched);
-        }
+        *budget = budget.saturating_sub(self.exits.sizes.len());
+        let Some(exit) = self.best_exit(row, column, gain) else { return false };
+        self.shift(exit.row, exit.refuge, budget);
+        self.shift(row, Some(column), budget);
         true
     }
 
-    /// The least that any row on a column would lose by leaving it, if it could go wherever it liked.
-    fn find_least_loss(&self, column: usize) -> f64 {
-        let here = self.column_of.iter().enumerate().filter(|(_, taken)| **taken == Some(column));
-        let loss = |row: usize| {
-            let values = self.matching.row(row);
-            let elsewhere = values.iter().enumerate().filter(|(pool, _)| *pool != column).map(|(_, value)| *value);
-            values[column] - elsewhere.fold(0.0, f64::max)
-        };
-        here.map(|(row, _)| loss(row)).fold(f64::INFINITY, f64::min)
-    }
-
-    /// Where a row that must leave its column goes, if `vacated` (a column and its units) falls free; and what it is worth there.
-    fn refuge(&self, row: usize, column: usize, vacated: Option<(usize, f64)>) -> (Option<usize>, f64) {
-        let mut best = (None, 0.0);
-        for (pool, &value) in self.matching.row(row).iter().enumerate() {
-            let more = vacated.filter(|(vacated, _)| *vacated == pool).map_or(0.0, |(_, units)| units);
-            if pool != column && value > best.1 && self.matching.sizes[row] <= self.free[pool] + more {
-                best = (Some(pool), value);
+    /// The row whose leaving a column for `row` raises the sum most, and where it goes.
+    fn best_exit(&self, row: usize, column: usize, gain: f64) -> Option<Exit> {
+        let (pools, size, current) = (self.free.len(), self.matching.sizes[row], self.column_of[row]);
+        let mut best: Option<Exit> = None;
+        let mut most = LEAST_GAIN * self.matching.row(row)[column];
+        let exits = self.exits.least[column * self.exits.sizes.len() * (pools + 1)..].chunks_exact(pools + 1);
+        for (&other, exits) in self.exits.sizes.iter().zip(exits) {
+            if self.free[column] + other < size {
+                continue;
+            }
+            for (refuge, &(loss, leaver)) in exits.iter().enumerate() {
+                if gain - loss <= most {
+                    continue;
+                }
+                // What the row leaves behind is room for the other.
+                let vacated = if current == Some(refuge) { size } else { 0.0 };
+                if refuge == pools || other <= self.free[refuge] + vacated {
+                    most = gain - loss;
+                    best = Some(Exit { change: most, row: leaver as usize, refuge: (refuge < pools).then_some(refuge) });
+                }
             }
         }
-        best
+        best.filter(|exit| exit.change > 0.0)
     }
 
-    fn leave(&mut self, row: usize) {
-        if let Some(column) = self.column_of[row].take() {
-            self.free[column] += self.matching.sizes[row];
+    /// Moves a row to a column, or to wait, and keeps the exits.
+    fn shift(&mut self, row: usize, to: Option<usize>, budget: &mut usize) {
+        let (pools, size) = (self.free.len(), self.exits.size_of[row] as usize);
+        if let Some(from) = self.column_of[row].take() {
+            self.free[from] += self.matching.sizes[row];
+            let exits = self.exits.of(from, size, pools);
+            // Others are looked at again only if it was this row that would have lost least.
+            if exits.iter().any(|exit| exit.1 == row as u32) {
+                exits.fill(NO_EXIT);
+                *budget = budget.saturating_sub(self.column_of.len() / 8);
+                for (other, column) in self.column_of.iter().enumerate() {
+                    if *column == Some(from) && self.exits.size_of[other] as usize == size {
+                        self.exits.note(other, from, self.matching.row(other));
+                    }
+                }
+            }
+        }
+        if let Some(to) = to {
+            self.place(row, to);
+            self.exits.note(row, to, self.matching.row(row));
         }
     }
 }
 
 /// Indices by falling key; equal keys keep their order.
 fn ordered(mut keyed: Vec<(f64, usize)>) -> Vec<usize> {
-    keyed.sort_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1)));
+    keyed.sort_unstable_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1)));
     keyed.into_iter().map(|(_, index)| index).collect()
 }
 

@@ -191,23 +191,24 @@ fn shift(splits: &mut [Split], index: usize, held: &[Held], moves: &[f64]) {
             limit = held.split;
         }
     }
-    let mut apply = |split: usize, amount: f64| {
+    let mut apply = |split: usize, direction: f64| {
         let ways = &mut splits[split].ways;
         let last = ways.len() - 1;
-        ways[0].1 = (ways[0].1 + amount).max(0.0);
-        ways[last].1 = (ways[last].1 - amount).max(0.0);
+        ways[0].1 = (ways[0].1 + direction * step).max(0.0);
+        ways[last].1 = (ways[last].1 - direction * step).max(0.0);
         if split == limit {
-            // Rounding must not keep alive what the step was chosen to end.
-            ways.remove(if amount > 0.0 { last } else { 0 });
+            // Rounding must not keep alive what the step was chosen to end. The direction says which way that is even where the step is
+            // nothing, because an earlier one emptied two ways at once.
+            ways.remove(if direction > 0.0 { last } else { 0 });
             let total: f64 = ways.iter().map(|way| way.1).sum();
             for way in ways {
                 way.1 /= total;
             }
         }
     };
-    apply(index, step);
+    apply(index, 1.0);
     for (held, &amount) in held.iter().zip(moves) {
-        apply(held.split, -amount * step);
+        apply(held.split, -amount);
     }
 }
 
@@ -224,4 +225,17 @@ fn refresh(oracle: &Oracle<'_>, splits: &[Split], held: &mut Vec<Held>) {
         }
     }
     *held = kept;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_that_is_empty_already_is_the_one_that_goes() {
+        let way = |left: usize| Choice { left, right: IDLE, weight: 0.0, weight_slope: 0.0 };
+        let mut splits = [Split { row: 0, ways: vec![(way(0), 1.0), (way(1), 0.0)] }];
+        shift(&mut splits, 0, &[], &[]);
+        assert_eq!(splits[0].ways, [(way(0), 1.0)]);
+    }
 }

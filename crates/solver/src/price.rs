@@ -16,6 +16,12 @@ use crate::problem::Problem;
 use crate::requirement::{Ceiling, Requirement};
 use crate::sweep::{Oracle, Rows, Tally};
 
+/// Part of the dearest pool's price from which on a cost is one, and not noise.
+pub(crate) const CLEAR_COST: f64 = 1e-7;
+
+/// How far above its rate, relatively, a row is asked what more would cost: what it can still gain for nothing if that costs something.
+const ABOVE: f64 = 1e-7;
+
 /// How a problem is solved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -105,30 +111,40 @@ pub struct LevelSolution {
 }
 
 impl LevelSolution {
-    /// For each row, whether the proof says that no allocation of this level can give it any more: more rate would cost something.
+    /// For each row, whether the proof says that no allocation of this level can give it clearly more: more rate would cost something.
     pub fn closed_rows(&self, problem: &Problem, requirement: &Requirement) -> Vec<bool> {
-        let mut closed = vec![false; problem.rows()];
+        self.costs_of_more(problem, requirement).iter().map(|&cost| cost > CLEAR_COST).collect()
+    }
+
+    /// For each row, what more rate would cost at the proof's prices, relative to as many units of the dearest pool; zero if the pools are
+    /// not what bounds the level. Compared with the dearest pool, because prices from the backend carry noise that would look large beside
+    /// a row's own small costs. Asked a little above what the level gives: a row that just exhausts what is free to it stands on a corner,
+    /// and at the corner itself rounding decides whether the next step seems free or not.
+    pub(crate) fn costs_of_more(&self, problem: &Problem, requirement: &Requirement) -> Vec<f64> {
+        let mut more = vec![0.0; problem.rows()];
         if self.bound_by == Bound::Rows {
-            return closed;
+            return more;
         }
-        // Compared with the dearest pool: prices from the backend carry noise that would look large beside a row's own small costs.
         let units = self.prices.iter().zip(problem.capacities()).filter(|(_, capacity)| **capacity > 0.0);
         let units: Vec<f64> = units.map(|(price, capacity)| price / capacity).collect();
         let dearest = units.iter().copied().fold(0.0, f64::max);
-        if units.iter().all(|&unit| unit > 1e-7 * dearest) {
+        if units.iter().all(|&unit| unit > CLEAR_COST * dearest) {
             // Nothing is free.
-            closed.fill(true);
-            return closed;
+            more.fill(1.0);
+            return more;
         }
-        let oracle = Oracle { problem, requirement, gain: None, level: self.level };
+        let above = |row: usize| requirement.at(row, self.upper_bound).0.min(problem.best_rate(row)) * (1.0 + ABOVE);
+        let base: Vec<f64> = (0..problem.rows()).map(above).collect();
+        let raised = Requirement { base, slope: vec![0.0; problem.rows()], bend: Vec::new(), ceiling: requirement.ceiling };
+        let oracle = Oracle { problem, requirement: &raised, gain: None, level: 0.0 };
         oracle.visit(Rows::All, &self.prices, |seen| {
             let choice = &seen.choice;
             if choice.right != IDLE {
                 let left = if choice.left == IDLE { 0.0 } else { seen.costs[choice.left] };
-                closed[seen.row] = seen.costs[choice.right] - left > 1e-7 * dearest * problem.sizes()[seen.row];
+                more[seen.row] = (seen.costs[choice.right] - left) / (dearest * problem.sizes()[seen.row]);
             }
         });
-        closed
+        more
     }
 
     /// The warm start for a similar problem.
@@ -306,7 +322,9 @@ fn windowed(oracle: &Oracle<'_>, cap: f64, guess: &Guess) -> Option<Search> {
         let Ok(mut found) = found else { return None };
         let too_low = found.proof.is_none() && top < cap;
         let too_high = found.upper < level * (1.0 - radius);
-        if !too_low && !too_high && !bounds.holds_back(&found.peak.prices, &whole) {
+        // Where rows at their best are the bound and all fits, prices prove nothing and may be any.
+        let fits_at_cap = found.upper >= cap && found.peak.load() <= 1.0;
+        if !too_low && !too_high && (fits_at_cap || !bounds.holds_back(&found.peak.prices, &whole)) {
             let named = |list: Vec<u32>| list.into_iter().map(|row| open[row as usize]).collect();
             found.peak.open = Some(found.peak.open.take().map_or_else(|| open.clone(), named));
             return Some(found);
@@ -470,8 +488,7 @@ fn lower_level(oracle: &Oracle<'_>, level: f64, peak: &Peak) -> f64 {
 fn certify(oracle: &Oracle<'_>, search: &Search, method: Method, steps: usize) -> LevelSolution {
     let here = oracle.at_level(search.upper);
     let shares = recover(&here, &search.peak);
-    let realised = oracle.requirement.realised(oracle.problem, &shares);
-    let level = if oracle.requirement.ceiling == Ceiling::OwnBest { realised.min(search.upper) } else { realised }.max(0.0);
+    let level = oracle.requirement.realised(oracle.problem, &shares, search.upper).max(0.0);
     // The sums behind the bound are exact to some units in the last place.
     let upper_bound = (search.upper * (1.0 + 1e-14)).max(level);
     let gap = if upper_bound > 0.0 { (upper_bound - level) / upper_bound } else { 0.0 };

@@ -12,6 +12,9 @@
 use crate::error::{SolveError, check_length, check_non_negative};
 use crate::problem::Problem;
 
+/// How near its own best rate, relatively, a row that is to be there must come to count as there. Interior points come to some 1e-8.
+const NEAR_BEST: f64 = 1e-6;
+
 /// What ends the rise of the level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ceiling {
@@ -87,18 +90,24 @@ impl Requirement {
         if self.slope[row] <= 0.0 { f64::INFINITY } else { above / (self.slope[row] + bend * above) }
     }
 
-    /// The level that shares realise: the lowest over the rows that ask for any. Rows within 1e-9 of their
-    /// own best do not count where they may stay there: scaling an allocation to fit its pools takes some units in the last place off.
-    pub(crate) fn realised(&self, problem: &Problem, shares: &[f64]) -> f64 {
-        let (mut level, mut kept) = (f64::INFINITY, 1.0_f64);
+    /// The level that shares realise, if none above `upper` can be had: the lowest over the rows that ask for any. Two kinds of rows say
+    /// nothing of how far the others rose: those that only keep their base, and those that `upper` wants at their own best, where they may
+    /// stay. What such a row misses of that is taken off the level, in proportion, and not read as a level of its own: a row that stopped
+    /// rising early and lost its last digits when the shares were scaled to fit would otherwise pull the level down to where it stopped.
+    pub(crate) fn realised(&self, problem: &Problem, shares: &[f64], upper: f64) -> f64 {
+        let stops_at_best = self.ceiling == Ceiling::OwnBest;
+        let (mut level, mut kept) = (if stops_at_best { upper } else { f64::INFINITY }, 1.0_f64);
         for row in 0..problem.rows() {
             let rate = problem.row_rate(row, shares);
-            // A row that only keeps its base has no level of its own; what it misses of the base is taken off the level instead.
-            if self.slope[row] <= 0.0 && !self.base.is_empty() && rate < self.base[row] {
-                kept = kept.min(rate / self.base[row]);
-            }
-            if self.ceiling == Ceiling::Common || rate < problem.best_rate(row) * (1.0 - 1e-9) {
+            let need = self.at(row, upper).0.min(if stops_at_best { problem.best_rate(row) } else { f64::INFINITY });
+            let stopped = || {
+                let best = problem.best_rate(row);
+                need >= best * (1.0 - 1e-9) && rate >= best * (1.0 - NEAR_BEST)
+            };
+            if self.slope[row] > 0.0 && !(stops_at_best && stopped()) {
                 level = level.min(self.level_of(row, rate));
+            } else if rate < need {
+                kept = kept.min(rate / need);
             }
         }
         level * kept
@@ -135,5 +144,31 @@ impl Requirement {
     pub(crate) fn sampled(&self, rows: &[u32]) -> Self {
         let pick = |list: &[f64]| if list.is_empty() { Vec::new() } else { rows.iter().map(|&row| list[row as usize]).collect() };
         Self { base: pick(&self.base), slope: pick(&self.slope), bend: pick(&self.bend), ceiling: self.ceiling }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two rows with pools of their own: the first is at its best, 1, from level 1 on, the second rises to 10.
+    fn realised(first: f64, second: f64) -> f64 {
+        let problem = Problem::new(&[1.0, 1.0], &[1.0, 1.0], &[1.0, 0.0, 0.0, 20.0]).unwrap();
+        let requirement = Requirement::general(&[], &[1.0, 1.0], &[], Ceiling::OwnBest).unwrap();
+        requirement.realised(&problem, &[first, 0.0, 0.0, second], 10.0)
+    }
+
+    #[test]
+    fn a_row_just_below_its_best_does_not_hold_the_others() {
+        for short in [0.0, 1e-12, 1e-9, 2e-8, 5e-7] {
+            let level = realised(1.0 - short, 0.5);
+            assert!((level / 10.0 - (1.0 - short)).abs() < 1e-12, "{short:e} short: {level}");
+        }
+    }
+
+    #[test]
+    fn rows_that_really_miss_the_level_lower_it() {
+        assert!((realised(0.9, 0.5) - 0.9).abs() < 1e-12);
+        assert!((realised(1.0, 0.4) - 8.0).abs() < 1e-12);
     }
 }

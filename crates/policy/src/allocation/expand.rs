@@ -30,13 +30,13 @@ pub(super) fn deal(class: &Class<'_>, members: &[u32], shares: &mut [f64]) {
     let types = class.rates.len();
     let ways = if members.len() > 1 { ways(class, members.len() as f64) } else { Vec::new() };
     let followed: f64 = ways.iter().map(|way| way.jobs).sum();
-    if ways.is_empty() || followed <= 0.0 {
+    // All ways together are followed by all members, up to rounding. Were it otherwise, stretching them would use what is not there.
+    if (followed - members.len() as f64).abs() > 1e-6 * members.len() as f64 {
         for &member in members {
             shares[member as usize * types..][..types].copy_from_slice(class.shares);
         }
         return;
     }
-    // Rounding only: all ways together are followed by all members.
     let scale = members.len() as f64 / followed;
     let mut rest = ways.iter().map(|way| Way { jobs: way.jobs * scale, ..*way });
     let mut way = rest.next();
@@ -145,6 +145,8 @@ fn ways_at_floor(class: &Class<'_>, left: &[(usize, f64)], floor: f64, jobs: f64
             }
         }
     }
+    // Too slow and nothing left to fill them up with: they miss the floor by rounding only, and their time is not to be lost.
+    ways.extend(slow.into_iter().map(|(gpu_type, time)| Way { first: (gpu_type, 1.0), second: (gpu_type, 0.0), jobs: time }));
     for (gpu_type, time) in fast {
         let each = floor / rate(gpu_type);
         ways.push(Way { first: (gpu_type, each), second: (gpu_type, 0.0), jobs: time / each });
@@ -181,6 +183,13 @@ mod tests {
         for row in all.chunks_exact(2) {
             assert!((3.0 * row[0] + row[1] - 2.0).abs() < 1e-12);
         }
+    }
+
+    #[test]
+    fn a_floor_missed_by_rounding_uses_no_more_than_there_is() {
+        // Nearly all time on the slow type, a trace on the fast one, and a floor between the slow rate and the average.
+        let all = dealt(&[1.0, 16.0], &[1.0 - 3e-12, 3e-12], 1.0 + 1e-12, 2);
+        assert!(all[1] + all[3] <= 7e-12 && all[0] + all[2] >= 2.0 - 1e-9, "{all:?}");
     }
 
     #[test]

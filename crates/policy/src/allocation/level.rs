@@ -65,24 +65,15 @@ pub(super) struct Levelled {
 /// Raises the common level as far as it goes and then, with prices, maximises the sum of rates over fair rates with that level as floor.
 pub(super) fn level_then_sum(rows: &Rows, need: &Need, solver: Solver, warm: &mut Option<Warm>) -> Result<Levelled, SolveError> {
     let requirement = Requirement::general(&[], &need.slope, &need.bend, Ceiling::Common)?;
-    let straight = need.bend.iter().all(|&bend| bend <= 0.0);
-    let found = if need.slope.iter().all(|&slope| slope <= 0.0) {
-        // Nobody asks for a level: only the sum counts.
-        Found { shares: None, level: 0.0, upper_bound: 0.0, final_already: false, solver: "none" }
-    } else if solver == Solver::Interior && straight {
-        interior::highest_level(&rows.problem, &need.slope)?
-    } else {
-        let usable = warm.as_ref().filter(|warm| warm.prices.len() == rows.problem.columns());
-        let solution = maximise_level(&rows.problem, &requirement, &solver.options(), usable)?;
-        *warm = Some(solution.warm());
-        Found {
-            final_already: solution.closed_rows(&rows.problem, &requirement).iter().all(|closed| *closed),
-            level: solution.level,
-            upper_bound: solution.upper_bound,
-            solver: method_name(solution.method),
-            shares: Some(solution.shares),
-        }
-    };
+    let mut found = first_pass(rows, need, &requirement, solver, warm)?;
+    // Where requirements differ by orders of magnitude, an interior point may end too far from the optimum. It says so itself.
+    if solver == Solver::Interior
+        && found.upper_bound - found.level > TOLERANCE * found.upper_bound
+        && let Ok(nearer) = first_pass(rows, need, &requirement, Solver::Price, warm)
+        && nearer.level > found.level
+    {
+        found = nearer;
+    }
     let floor = |row: usize| (requirement.at(row, found.level).0 * (1.0 - FLOOR_SLACK)).min(rows.problem.best_rate(row));
     let floors: Vec<f64> = (0..rows.problem.rows()).map(floor).collect();
     // Where nobody can have more than its level, there is nothing left to maximise.
@@ -96,6 +87,34 @@ pub(super) fn level_then_sum(rows: &Rows, need: &Need, solver: Solver, warm: &mu
     rows.each_rate(&shares, |row, rate| level = level.min(requirement.level_of(row, rate)));
     let level = if level.is_finite() { level } else { 0.0 };
     Ok(Levelled { shares, level, upper_bound: found.upper_bound.max(level), solver: found.solver })
+}
+
+/// The highest common level, by one solver.
+fn first_pass(
+    rows: &Rows,
+    need: &Need,
+    requirement: &Requirement,
+    solver: Solver,
+    warm: &mut Option<Warm>,
+) -> Result<Found, SolveError> {
+    let straight = need.bend.iter().all(|&bend| bend <= 0.0);
+    if need.slope.iter().all(|&slope| slope <= 0.0) {
+        // Nobody asks for a level: only the sum counts.
+        return Ok(Found { shares: None, level: 0.0, upper_bound: 0.0, final_already: false, solver: "none" });
+    }
+    if solver == Solver::Interior && straight {
+        return interior::highest_level(&rows.problem, &need.slope);
+    }
+    let usable = warm.as_ref().filter(|warm| warm.prices.len() == rows.problem.columns());
+    let solution = maximise_level(&rows.problem, requirement, &solver.options(), usable)?;
+    *warm = Some(solution.warm());
+    Ok(Found {
+        final_already: solution.closed_rows(&rows.problem, requirement).iter().all(|closed| *closed),
+        level: solution.level,
+        upper_bound: solution.upper_bound,
+        solver: method_name(solution.method),
+        shares: Some(solution.shares),
+    })
 }
 
 /// The outcome of the first pass, rows × types.

@@ -5,6 +5,7 @@ use super::expand::{Class, deal};
 use rota_solver::SolveError;
 use rota_solver::price::Identical;
 use rota_solver::problem::Problem;
+use smallvec::SmallVec;
 
 /// Which speeds an objective goes by. A type where a claim cannot be stays closed to it in all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub(super) struct Rows {
     /// The row of each of them; none if each has its own.
     row_of: Option<Vec<u32>>,
     all_claims: usize,
+    /// Where all GPUs are alike to all claims, the problem has one pool; this is the part of each type in it.
+    parts: Option<Vec<f64>>,
 }
 
 /// A number of a claim that must be equal for claims to be identical, by the claim's index.
@@ -58,19 +61,32 @@ impl Rows {
         if claims.is_empty() {
             return Ok(None);
         }
-        let mut rates = Vec::with_capacity(claims.len() * types);
-        let mut sizes = Vec::with_capacity(claims.len());
-        let mut fair = Vec::with_capacity(claims.len());
-        for &claim in &claims {
+        let classes = if identical == Identical::Merge { by_class(demand, &claims, keys) } else { None };
+        let firsts = classes.as_ref().map_or(&claims, |classes| &classes.firsts);
+        let mut rates = Vec::with_capacity(firsts.len() * types);
+        let mut sizes = Vec::with_capacity(firsts.len());
+        let mut fair = Vec::with_capacity(firsts.len());
+        let parts = if identical == Identical::Merge { one_pool(demand, firsts, speeds) } else { None };
+        for &claim in firsts {
             let claim = &demand.claims[claim as usize];
             sizes.push(claim.gang);
+            let start = rates.len();
             fair.push(write_rates(claim, demand.gpus, speeds, &mut rates));
+            if parts.is_some() {
+                let speed = rates.drain(start..).fold(0.0, f64::max);
+                rates.push(speed);
+            }
         }
+        let pools = if parts.is_some() { vec![demand.gpus.iter().sum()] } else { demand.gpus.to_vec() };
         let mut lists = vec![fair];
-        lists.extend(keys.iter().map(|key| claims.iter().map(|&claim| key(claim as usize)).collect::<Vec<f64>>()));
-        let mut problem = Problem::owned(demand.gpus.to_vec(), sizes, rates, vec![1.0; claims.len()])?;
-        let mut row_of = None;
-        if identical == Identical::Merge {
+        lists.extend(keys.iter().map(|key| firsts.iter().map(|&claim| key(claim as usize)).collect::<Vec<f64>>()));
+        let merges = identical == Identical::Merge && classes.is_none();
+        let (counts, mut row_of) = match classes {
+            Some(classes) => (classes.counts, Some(classes.row_of)),
+            None => (vec![1.0; claims.len()], None),
+        };
+        let mut problem = Problem::owned(pools, sizes, rates, counts)?;
+        if merges {
             let extras: Vec<&[f64]> = lists.iter().map(Vec::as_slice).collect();
             if let Some(merged) = problem.merge_if_smaller(&extras)? {
                 (problem, lists, row_of) = (merged.problem, merged.extras, Some(merged.row_of));
@@ -78,7 +94,7 @@ impl Rows {
         }
         let keys = lists.split_off(1);
         let fair = lists.pop().unwrap_or_default();
-        Ok(Some(Self { problem, fair, keys, claims, row_of, all_claims: demand.claims.len() }))
+        Ok(Some(Self { problem, fair, keys, claims, row_of, all_claims: demand.claims.len(), parts }))
     }
 
     /// The row of a claim, by its place among those that take part.
@@ -88,6 +104,15 @@ impl Rows {
 
     /// What every claim gets, claims × types, from what each row got on average. No member of a row falls below the row's floor.
     pub fn expand(&self, shares: Vec<f64>, floors: &[f64]) -> Vec<f64> {
+        let shares = self.dealt(shares, floors);
+        match &self.parts {
+            None => shares,
+            Some(parts) => shares.iter().flat_map(|time| parts.iter().map(move |part| time * part)).collect(),
+        }
+    }
+
+    /// What every claim gets, claims × pools.
+    fn dealt(&self, shares: Vec<f64>, floors: &[f64]) -> Vec<f64> {
         let types = self.problem.columns();
         if self.row_of.is_none() && self.claims.len() == self.all_claims {
             return shares;
@@ -99,26 +124,96 @@ impl Rows {
             }
             return expanded;
         };
-        let mut members: Vec<Vec<u32>> = vec![Vec::new(); self.problem.rows()];
-        for (&claim, &row) in self.claims.iter().zip(row_of) {
-            members[row as usize].push(claim);
+        // The members of all rows in one list, row by row.
+        let mut ends = vec![0_usize; self.problem.rows() + 1];
+        for &row in row_of {
+            ends[row as usize + 1] += 1;
         }
-        for (row, members) in members.iter().enumerate() {
+        for row in 0..self.problem.rows() {
+            ends[row + 1] += ends[row];
+        }
+        let (mut next, mut members) = (ends.clone(), vec![0; self.claims.len()]);
+        for (&claim, &row) in self.claims.iter().zip(row_of) {
+            members[next[row as usize]] = claim;
+            next[row as usize] += 1;
+        }
+        for row in 0..self.problem.rows() {
             let class = Class { rates: self.problem.rates(row), shares: &shares[row * types..][..types], floor: floors[row] };
-            deal(&class, members, &mut expanded);
+            deal(&class, &members[ends[row]..ends[row + 1]], &mut expanded);
         }
         expanded
     }
 
     /// Calls for every claim that takes part: its row and the rate that shares (claims × types) give it.
     pub fn each_rate(&self, shares: &[f64], mut call: impl FnMut(usize, f64)) {
-        let types = self.problem.columns();
+        let types = self.parts.as_ref().map_or(self.problem.columns(), Vec::len);
         for (place, &claim) in self.claims.iter().enumerate() {
             let row = self.row(place);
-            let share = &shares[claim as usize * types..][..types];
-            call(row, self.problem.rates(row).iter().zip(share).map(|(rate, time)| rate * time).sum());
+            let (rates, share) = (self.problem.rates(row), &shares[claim as usize * types..][..types]);
+            // In one pool every type has the one rate.
+            let rate = |gpu_type: usize| rates[gpu_type.min(rates.len() - 1)];
+            call(row, share.iter().enumerate().map(|(gpu_type, time)| rate(gpu_type) * time).sum());
         }
     }
+}
+
+/// The part of each type in all GPUs, if all of them are alike to all claims. Then nothing is gained by telling types apart, and every
+/// row would be indifferent between them, which is what costs a solver most.
+fn one_pool(demand: &Demand<'_>, claims: &[u32], speeds: Speeds) -> Option<Vec<f64>> {
+    if speeds == Speeds::Real {
+        return None;
+    }
+    let usable =
+        |claim: &Claim| claim.rates.iter().zip(demand.gpus).all(|(&rate, &gpus)| gpus <= 0.0 || rate >= f64::MIN_POSITIVE);
+    let total: f64 = demand.gpus.iter().sum();
+    let alike = claims.iter().all(|&claim| usable(&demand.claims[claim as usize]));
+    alike.then(|| demand.gpus.iter().map(|gpus| gpus / total).collect())
+}
+
+/// Identical claims by their first one.
+struct Classes {
+    firsts: Vec<u32>,
+    counts: Vec<f64>,
+    row_of: Vec<u32>,
+}
+
+/// Kinds of claims in one class up to which they are compared one by one.
+const KINDS_MAX: usize = 8;
+
+/// Identical claims, found by their classes: few claims of a class differ at all. None if that is not so, and then they must be merged as
+/// rows; but where it is, no row is written for a claim that has none of its own.
+fn by_class(demand: &Demand<'_>, claims: &[u32], keys: &[Key<'_>]) -> Option<Classes> {
+    let most = claims.iter().map(|&claim| demand.claims[claim as usize].class).max()?;
+    if most as usize > 4 * claims.len() + 64 {
+        return None;
+    }
+    let mut kinds: Vec<SmallVec<[u32; KINDS_MAX]>> = vec![SmallVec::new(); most as usize + 1];
+    let mut found = Classes { firsts: Vec::new(), counts: Vec::new(), row_of: Vec::with_capacity(claims.len()) };
+    for &claim in claims {
+        let own = &demand.claims[claim as usize];
+        let same = |first: usize| {
+            let other = &demand.claims[first];
+            let same_rates = own.rates.iter().zip(&other.rates).all(|(a, b)| a.to_bits() == b.to_bits());
+            let same_keys = keys.iter().all(|key| key(claim as usize).to_bits() == key(first).to_bits());
+            same_rates && same_keys && own.gang.to_bits() == other.gang.to_bits()
+        };
+        let kinds = &mut kinds[own.class as usize];
+        let known = kinds.iter().copied().find(|&row| same(found.firsts[row as usize] as usize));
+        let row = match known {
+            Some(row) => row,
+            None if kinds.len() == KINDS_MAX => return None,
+            None => {
+                kinds.push(found.firsts.len() as u32);
+                found.firsts.push(claim);
+                found.counts.push(0.0);
+                found.firsts.len() as u32 - 1
+            }
+        };
+        found.counts[row as usize] += 1.0;
+        found.row_of.push(row);
+    }
+    // All different: nothing is gained, and the rows are the claims.
+    (found.firsts.len() < claims.len()).then_some(found)
 }
 
 /// Appends a claim's speeds and returns its mean speed over all GPUs.
