@@ -1,0 +1,37 @@
+//! Running jobs. Each job has one small supervisor process of its own, so that the daemon can be killed, upgraded or
+//! crash while jobs run, and no exit status is ever lost or guessed.
+//!
+//! The daemon and a supervisor share nothing but a *run directory*, one for each attempt of a job:
+//!
+//! ```text
+//!  daemon ── launch ──► spec.json ──► supervisor ──► supervisor.json ──► job ──► exit.json
+//!     ▲                                (holds lock)                                  │
+//!     └──────────────────────────────── adopt ◄──────────────────────────────────────┘
+//! ```
+//!
+//! | file | written by | says |
+//! |---|---|---|
+//! | `spec.json` | [`Launcher::launch`], once | what to run |
+//! | `lock` | whoever decides | `flock`: the supervisor holds it from before the job starts until after the record is written |
+//! | `supervisor.json` | the supervisor, before the job starts | who supervises, the job's main process, its cgroup |
+//! | `void` | [`adopt`] under the lock, where no supervisor came | this directory never starts anything |
+//! | `exit.json` | the supervisor, when nothing of the job is left | how it ended: [`ExitRecord`] |
+//!
+//! What must always hold: a job starts at most once in a run directory; `exit.json` appears only when no process of
+//! the job is left; a process that is not provably the job's is never signalled.
+//!
+//! A supervisor outlives the daemon only if nobody kills it for the daemon's sake: a systemd unit of the daemon needs
+//! `KillMode=process`, and jobs' cgroups must not be below the unit's own unless it has `Delegate=yes`.
+
+mod local;
+
+pub use local::adopt::{AdoptError, Adopted, LostReason, adopt};
+pub use local::cgroup::cgroup_root;
+pub use local::identity::Identity;
+pub use local::launch::{LaunchError, Launcher, Supervisor};
+pub use local::leftovers::{job_processes, job_processes_in, kill_leftovers};
+pub use local::record::{Cause, ExitRecord};
+pub use local::spec::{MARK, RunAs, RunSpec};
+pub use local::supervise::supervise;
+pub use local::taken::{Taken, taken};
+pub use local::tree::ProcessTable;

@@ -1,0 +1,143 @@
+//! A job's processes, found with its supervisor or without.
+//!
+//! While the supervisor lives, everything below it is the job's. Once it was killed, its main process is killed with
+//! it, and the others are children of whoever reaps orphans. Then a process is the job's only if that can be proved:
+//! it is the main process; or in the job's cgroup; or carries the run directory in its environment; or is in the main
+//! process's session and holds the job's output pipe, which no other process has; or stems from one of these, or shares
+//! the main process's session with one.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, pidfd_send_signal};
+
+use super::cgroup::JobCgroup;
+use super::identity::{boot_id, open_process};
+use super::spec::MARK;
+use super::taken::{Taken, taken};
+use super::tree::{Member, ProcessTable};
+
+/// How long [`kill_leftovers`] waits for what it has killed to be gone.
+const GONE_MAX: Duration = Duration::from_secs(5);
+
+/// The processes of a running job, its supervisor not included: to tell them from strangers on a GPU. Empty if the job
+/// has not started, has ended, or its directory cannot be read.
+pub fn job_processes(dir: &Path) -> Vec<u32> {
+    job_processes_in(dir, &ProcessTable::read())
+}
+
+/// [`job_processes`] with the processes read before, for those who ask about many jobs.
+pub fn job_processes_in(dir: &Path, table: &ProcessTable) -> Vec<u32> {
+    let Some(taken) = of_this_boot(dir) else { return Vec::new() };
+    let members = if supervisor_in(&taken, table) { below_supervisor(&taken, table) } else { proven(&taken, table) };
+    members.into_iter().map(|member| member.pid).collect()
+}
+
+/// Kills what is left of a job whose supervisor was killed, and returns how many processes that were. Does nothing while
+/// the supervisor lives, and never touches a process that is not provably the job's.
+pub fn kill_leftovers(dir: &Path) -> usize {
+    let Some(taken) = of_this_boot(dir) else { return 0 };
+    let cgroup = taken.cgroup.as_deref().and_then(JobCgroup::existing);
+    let since = Instant::now();
+    let mut killed = BTreeSet::new();
+    loop {
+        let table = ProcessTable::read();
+        if supervisor_in(&taken, &table) {
+            return killed.len();
+        }
+        let left = proven(&taken, &table);
+        let dying: Vec<OwnedFd> = left.iter().filter_map(|member| kill(*member, &mut killed)).collect();
+        if let Some(cgroup) = &cgroup {
+            cgroup.kill();
+        }
+        // Again until none is found: they may have forked while they were killed.
+        if dying.is_empty() || !wait_for(&dying, GONE_MAX.saturating_sub(since.elapsed())) {
+            break;
+        }
+    }
+    if let Some(cgroup) = &cgroup {
+        cgroup.remove();
+    }
+    killed.len()
+}
+
+fn kill(member: Member, killed: &mut BTreeSet<Member>) -> Option<OwnedFd> {
+    let pidfd = open_process(member.pid, member.start_ticks).ok()??;
+    pidfd_send_signal(&pidfd, Signal::KILL).ok()?;
+    killed.insert(member);
+    Some(pidfd)
+}
+
+/// Waits until every one of these has ended; false if the time is over first.
+fn wait_for(processes: &[OwnedFd], within: Duration) -> bool {
+    let until = Instant::now() + within;
+    processes.iter().all(|process| {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)).is_ok_and(|ready| ready > 0)
+    })
+}
+
+fn of_this_boot(dir: &Path) -> Option<Taken> {
+    let taken = taken(dir).ok()??;
+    (taken.supervisor.boot_id == boot_id().ok()?).then_some(taken)
+}
+
+fn supervisor_in(taken: &Taken, table: &ProcessTable) -> bool {
+    table.member(taken.supervisor.pid).is_some_and(|member| member.start_ticks == taken.supervisor.start_ticks)
+}
+
+fn below_supervisor(taken: &Taken, table: &ProcessTable) -> BTreeSet<Member> {
+    let mut members: BTreeSet<Member> = table.descendants([taken.supervisor.pid]).into_iter().collect();
+    members.extend(in_cgroup(taken, table));
+    members
+}
+
+fn in_cgroup(taken: &Taken, table: &ProcessTable) -> Vec<Member> {
+    let cgroup = taken.cgroup.as_deref().and_then(JobCgroup::existing);
+    cgroup.map(|cgroup| cgroup.processes()).unwrap_or_default().into_iter().filter_map(|pid| table.member(pid)).collect()
+}
+
+/// Every living process that is provably the job's, without its supervisor's help.
+fn proven(taken: &Taken, table: &ProcessTable) -> BTreeSet<Member> {
+    // A daemon must not kill itself, whatever environment somebody has started it with.
+    let ourselves = table.ancestry(std::process::id());
+    let mark: OsString = [MARK.as_ref(), "=".as_ref(), taken.mark.as_os_str()].into_iter().collect();
+    let session = taken.process.as_ref().map(|process| process.pid);
+    let pipe = format!("pipe:[{}]", taken.log_pipe);
+    let mut found: BTreeSet<Member> = in_cgroup(taken, table).into_iter().collect();
+    let main = taken.process.as_ref().map(|process| Member { pid: process.pid, start_ticks: process.start_ticks });
+    found.extend(main.filter(|main| table.member(main.pid) == Some(*main)));
+    for (pid, stat) in table.iter() {
+        // Nothing of the job is older than its supervisor.
+        if stat.start_ticks >= taken.supervisor.start_ticks
+            && (is_marked(pid, &mark) || (Some(stat.session) == session && holds(pid, &pipe)))
+        {
+            found.extend(table.member(pid));
+        }
+    }
+    // A session's number is not given to another while one process is left in it: one member proves all.
+    if found.iter().any(|member| table.get(member.pid).is_some_and(|stat| Some(stat.session) == session)) {
+        let same_session = table.iter().filter(|(_, stat)| Some(stat.session) == session);
+        found.extend(same_session.filter_map(|(pid, _)| table.member(pid)));
+    }
+    found.extend(table.descendants(found.iter().map(|member| member.pid)));
+    found.retain(|member| !ourselves.contains(&member.pid));
+    found
+}
+
+fn is_marked(pid: u32, mark: &OsString) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+}
+
+fn holds(pid: u32, pipe: &str) -> bool {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| target.as_os_str() == pipe)
+}

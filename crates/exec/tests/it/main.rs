@@ -1,0 +1,13 @@
+//! Jobs run by a real supervisor process, as the daemon would have them run.
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on has failed, one that cannot run says so")]
+
+mod adoption;
+mod ends;
+mod failures;
+mod limits;
+mod output;
+mod race;
+mod stops;
+mod support;
+mod trees;
+mod users;
