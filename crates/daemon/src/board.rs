@@ -1,0 +1,131 @@
+//! What everybody may look at while the queue works: jobs that are not over, GPUs, and a stream of events.
+
+use crate::api;
+use crate::record::Record;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::broadcast;
+
+/// Events that a slow reader may fall behind before it has to read them from the store.
+const EVENTS_KEPT: usize = 4096;
+
+/// The shared view. The queue's thread writes, everybody reads.
+pub struct Board {
+    view: RwLock<View>,
+    events: broadcast::Sender<Arc<api::LiveEvent>>,
+}
+
+/// What is on the board.
+#[derive(Default)]
+pub struct View {
+    /// Jobs that are not over.
+    pub jobs: BTreeMap<u64, Arc<Record>>,
+    /// The GPUs as last seen.
+    pub gpus: Vec<api::Gpu>,
+    /// The policy in force.
+    pub policy: String,
+    /// Whether nothing is started.
+    pub draining: bool,
+    /// Starts that waiting jobs can count on, in nanoseconds since 1970.
+    pub promises: HashMap<u64, i64>,
+    /// Why jobs wait that wait for another reason than GPUs.
+    pub notes: HashMap<u64, String>,
+    /// What an administrator should look at.
+    pub warnings: BTreeMap<&'static str, String>,
+    /// Decisions of the scheduler since the daemon started.
+    pub decisions: u64,
+    /// The longest of them.
+    pub decision_seconds_max: f64,
+    /// Energy and memory of running jobs, newer than their records.
+    pub measured: HashMap<u64, Measured>,
+}
+
+/// What was measured of a running job.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Energy of all attempts.
+    pub energy_joules: f64,
+    /// The most memory seen on one GPU.
+    pub peak_memory_mib: u64,
+    /// Memory now, on all its GPUs.
+    pub memory_mib: u64,
+    /// Use of its GPUs now, 0 to 100, where known.
+    pub utilisation_percent: Option<f64>,
+    /// Power it draws now.
+    pub power_watts: Option<f64>,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Self { view: RwLock::default(), events: broadcast::channel(EVENTS_KEPT).0 }
+    }
+}
+
+impl Board {
+    /// Looks.
+    pub fn read(&self) -> RwLockReadGuard<'_, View> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes.
+    pub fn write(&self) -> RwLockWriteGuard<'_, View> {
+        self.view.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells everybody who listens.
+    pub fn tell(&self, event: api::LiveEvent) {
+        // Nobody listening is no fault.
+        _ = self.events.send(Arc::new(event));
+    }
+
+    /// Listens from now on.
+    pub fn listen(&self) -> broadcast::Receiver<Arc<api::LiveEvent>> {
+        self.events.subscribe()
+    }
+}
+
+impl View {
+    /// Why a job that is not over is where it is, in one line.
+    pub fn reason(&self, record: &Record) -> Option<String> {
+        if record.state != api::State::Waiting {
+            return None;
+        }
+        if let Some(note) = self.notes.get(&record.id) {
+            return Some(note.clone());
+        }
+        if self.draining {
+            return Some("the queue is drained; `rota resume` starts it again".to_owned());
+        }
+        let ask = &record.spec.ask;
+        if ask.gpus == 0 {
+            return Some("all processor slots are taken".to_owned());
+        }
+        let usable = self.gpus.iter().filter(|gpu| {
+            (ask.gpu_ids.is_empty() || ask.gpu_ids.contains(&gpu.index))
+                && (ask.gpu_types.is_empty() || ask.gpu_types.contains(&gpu.kind))
+        });
+        let (mut all, mut free) = (0, 0);
+        for gpu in usable {
+            all += 1;
+            free += u32::from(gpu.state == api::GpuState::Free);
+        }
+        let promised = self.promises.get(&record.id).map(|at| format!("; starts about {}", crate::clock::rfc3339(*at)));
+        let memory = ask.memory_mib.map_or(String::new(), |memory| format!(" with {memory} MiB"));
+        Some(format!("needs {} GPU{}{memory}; {free} of {all} free{}", ask.gpus, plural(ask.gpus), promised.unwrap_or_default()))
+    }
+
+    /// What users see of a job.
+    pub fn job(&self, record: &Record, state_dir: &std::path::Path) -> api::Job {
+        let mut job = record.view(state_dir, self.reason(record), None);
+        if let Some(measured) = self.measured.get(&record.id) {
+            job.energy_wh = Some(measured.energy_joules / 3600.0);
+            job.peak_memory_mib = Some(measured.peak_memory_mib).filter(|peak| *peak > 0);
+        }
+        job
+    }
+}
+
+/// An s, where there are several.
+pub fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}

@@ -1,0 +1,164 @@
+//! The seam between the queue and the machine it runs on: clock, messages and processes. A test puts a virtual one in its place.
+
+use crate::api;
+use crate::record::Record;
+use crate::text::Text;
+use rota_core::Time;
+use rota_exec::ExitRecord;
+use std::fmt;
+use tokio::sync::oneshot;
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+    /// Name.
+    pub user: String,
+    /// May touch everybody's jobs.
+    pub is_admin: bool,
+    /// May change anything at all.
+    pub may_write: bool,
+}
+
+/// Why something is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What kind.
+    pub kind: RefusalKind,
+    /// For people.
+    pub message: String,
+}
+
+/// Kinds of refusal, which decide exit codes and HTTP states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// The request cannot be meant.
+    BadInput,
+    /// There is no such thing.
+    NotFound,
+    /// Not theirs.
+    Forbidden,
+    /// Not now: it ended already, say.
+    Conflict,
+    /// Too much is asked for.
+    TooMany,
+    /// The machine cannot take it now.
+    Unavailable,
+}
+
+impl Refusal {
+    /// A refusal of a kind.
+    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+/// Where an answer goes.
+pub type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
+
+/// What may be done to jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// End it.
+    Cancel,
+    /// Do not start it.
+    Hold,
+    /// Start it after all.
+    Release,
+    /// Run it again.
+    Retry,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Its supervisor wrote it down.
+    Ended(Box<ExitRecord>),
+    /// Nobody can say.
+    Lost(String),
+    /// Nobody can say, because the machine was restarted.
+    Rebooted,
+    /// It never ran: the daemon died before its supervisor came. It waits again.
+    NeverStarted,
+    /// The process a claim was tied to is gone, or gave it back.
+    HolderGone,
+}
+
+/// What one look at a GPU showed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// The reading; `None` if the device does not answer.
+    pub reading: Option<rota_gpu::Reading>,
+    /// Its processes with their owners.
+    pub processes: Vec<api::GpuProcess>,
+    /// The driver says that the device is gone.
+    pub is_lost: bool,
+}
+
+/// What reaches the queue.
+pub enum Message {
+    /// New jobs.
+    Submit(Box<api::Submit>, Caller, Reply<api::Submitted>),
+    /// A claim.
+    Claim(api::Claim, Caller, Reply<u64>),
+    /// Something is to be done to jobs.
+    Act(Verb, Vec<u64>, Caller, Reply<Vec<u64>>),
+    /// An attempt ended.
+    Ended {
+        /// Whose.
+        job: u64,
+        /// Which.
+        attempt: u32,
+        /// How.
+        outcome: Outcome,
+    },
+    /// All GPUs were looked at, in the order of the machine.
+    Looked(Vec<Look>),
+    /// Why does it wait?
+    Explain(u64, Caller, Reply<api::Explanation>),
+    /// Start nothing more, on these GPUs or at all.
+    Drain(api::Drain, Caller, Reply<()>),
+    /// Start jobs again.
+    Resume(Vec<u32>, Caller, Reply<()>),
+    /// Another policy.
+    Policy(String, Caller, Reply<()>),
+    /// End; jobs run on.
+    Shutdown,
+}
+
+/// A job to be started.
+pub struct Run<'a> {
+    /// The job, with its attempt and its GPUs.
+    pub record: &'a Record,
+    /// Its environment as submitted.
+    pub env: Vec<(Text, Text)>,
+}
+
+/// Clock, messages and processes.
+pub trait Platform {
+    /// The queue's time.
+    fn now(&self) -> Time;
+    /// Nanoseconds since 1970.
+    fn wall_ns(&self) -> i64;
+    /// Waits for messages, at the latest until a moment; an empty list means that the moment came. `None`: nothing will ever come.
+    fn wait(&mut self, until: Option<Time>) -> Option<Vec<Message>>;
+    /// Makes the place where a job is about to run, before its start is written down.
+    fn prepare(&mut self, record: &Record) -> Result<(), String>;
+    /// Starts a job's supervisor. Its end will be told by a message.
+    fn launch(&mut self, run: Run<'_>) -> Result<(), String>;
+    /// Asks a job to stop, or ends it at once.
+    fn stop(&mut self, record: &Record, at_once: bool);
+    /// Finds the supervisor of a job that was under way when the daemon ended; says how it ended if it did.
+    fn adopt(&mut self, record: &Record) -> Option<Outcome>;
+    /// Watches the process a claim is tied to; says so if it is gone already.
+    fn watch_holder(&mut self, record: &Record) -> Option<Outcome>;
+}

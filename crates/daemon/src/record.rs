@@ -1,0 +1,160 @@
+//! A job as the store and the queue keep it.
+
+use crate::api::{self, State, Submit};
+use crate::text::Text;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What a user asked for, after arrays and sweeps were taken apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    /// As it was submitted, with the command of this job alone and without its environment.
+    #[serde(flatten)]
+    pub ask: Submit,
+    /// Group ids it runs with besides the owner's own, for a root daemon.
+    pub gid: u32,
+    /// Its place in an array.
+    pub array_index: Option<u64>,
+    /// Its values in a sweep.
+    pub values: Vec<(String, String)>,
+    /// The process a claim is tied to.
+    pub holder: Option<Holder>,
+}
+
+/// The process whose life a claim is tied to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot: tells it from another with the same number.
+    pub start_ticks: u64,
+    /// In which boot.
+    pub boot_id: String,
+}
+
+/// A job with all that became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Its number, never used again.
+    pub id: u64,
+    /// Whose.
+    pub uid: u32,
+    /// The owner's name.
+    pub user: String,
+    /// What was asked for.
+    pub spec: Arc<Spec>,
+    /// Row of its environment.
+    pub env_id: i64,
+    /// Where it is.
+    pub state: State,
+    /// Held by its user.
+    pub user_hold: bool,
+    /// Exit code of the last attempt.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// Why it ended as it did, or a lasting reason for waiting.
+    pub reason: Option<String>,
+    /// UUIDs of its GPUs: of this run, or the last.
+    pub gpu_uuids: Vec<String>,
+    /// Their indices then.
+    pub gpu_indices: Vec<u32>,
+    /// Wall-clock times, in nanoseconds since 1970.
+    pub submitted_ns: i64,
+    /// Of the last attempt.
+    pub started_ns: Option<i64>,
+    /// Of the end.
+    pub finished_ns: Option<i64>,
+    /// The queue's own times, in nanoseconds, which no change of the clock touches.
+    pub arrived_at: u64,
+    /// Of the last attempt.
+    pub started_at: Option<u64>,
+    /// Starts so far.
+    pub attempts: u32,
+    /// Attempts that failed.
+    pub failures: u32,
+    /// Times it lost its GPUs to others.
+    pub preemptions: u32,
+    /// GPU time of earlier attempts that counts as progress.
+    pub service_ns: u64,
+    /// Not to be tried again before, in the queue's time.
+    pub not_before: Option<u64>,
+    /// Somebody asked for its end.
+    pub cancel: bool,
+    /// The most memory seen on one of its GPUs.
+    pub peak_memory_mib: Option<u64>,
+    /// Energy of all attempts.
+    pub energy_joules: Option<f64>,
+}
+
+impl Record {
+    /// Whether it is a claim.
+    pub fn is_claim(&self) -> bool {
+        self.spec.holder.is_some()
+    }
+
+    /// Where the files of an attempt are, below the state directory.
+    pub fn run_dir(&self, state_dir: &std::path::Path) -> std::path::PathBuf {
+        state_dir.join("jobs").join(self.id.to_string()).join(self.attempts.to_string())
+    }
+
+    /// Where its output is.
+    pub fn log_path(&self, state_dir: &std::path::Path) -> Option<std::path::PathBuf> {
+        (self.attempts > 0 && !self.is_claim()).then(|| self.run_dir(state_dir).join("log"))
+    }
+
+    /// What its users see.
+    pub fn view(&self, state_dir: &std::path::Path, reason: Option<String>, position: Option<u64>) -> api::Job {
+        let ask = &self.spec.ask;
+        let has_gpus = !self.gpu_indices.is_empty() || (self.state.has_gpus() && ask.gpus == 0);
+        api::Job {
+            id: self.id,
+            name: ask.name.clone(),
+            user: self.user.clone(),
+            state: self.state,
+            exit_code: self.exit_code,
+            signal: self.signal,
+            reason: reason.or_else(|| self.reason.clone()),
+            command: ask.command.clone(),
+            cwd: ask.cwd.clone(),
+            gpus_requested: ask.gpus,
+            gpu_indices: has_gpus.then(|| self.gpu_indices.clone()),
+            gpu_uuids: has_gpus.then(|| self.gpu_uuids.clone()),
+            gpu_types: ask.gpu_types.clone(),
+            memory_mib: ask.memory_mib,
+            peak_memory_mib: self.peak_memory_mib,
+            share: ask.share,
+            priority: ask.priority,
+            submitted_at: crate::clock::rfc3339(self.submitted_ns),
+            started_at: self.started_ns.map(crate::clock::rfc3339),
+            finished_at: self.finished_ns.map(crate::clock::rfc3339),
+            attempts: self.attempts,
+            retries: ask.retries,
+            after: ask.after.clone(),
+            estimate_seconds: ask.estimate_seconds,
+            time_limit_seconds: ask.time_limit_seconds,
+            preemptible: ask.preemptible,
+            energy_wh: self.energy_joules.map(|joules| joules / 3600.0),
+            log_path: self.log_path(state_dir).map(|path| path.to_string_lossy().into_owned()),
+            claim: self.is_claim(),
+            position,
+        }
+    }
+}
+
+/// Puts one value in the place of `{name}` everywhere in a command.
+pub fn fill_in(command: &[Text], name: &str, value: &str) -> Vec<Text> {
+    let mark = format!("{{{name}}}").into_bytes();
+    let fill = |text: &Text| {
+        let mut filled = Vec::with_capacity(text.0.len());
+        let mut rest = text.0.as_slice();
+        while let Some(at) = rest.windows(mark.len()).position(|window| window == mark) {
+            filled.extend_from_slice(&rest[..at]);
+            filled.extend_from_slice(value.as_bytes());
+            rest = &rest[at + mark.len()..];
+        }
+        filled.extend_from_slice(rest);
+        Text(filled)
+    };
+    command.iter().map(fill).collect()
+}

@@ -1,0 +1,334 @@
+//! The daemon: puts store, GPUs, queue and API together, and keeps them going until it is told to stop.
+
+use crate::board::Board;
+use crate::clock::{SystemClock, rfc3339, wall_ns};
+use crate::config::Config;
+use crate::http::{Peer, Site, StatusBase, router};
+use crate::machine::Machine;
+use crate::monitor::{self, Source};
+use crate::platform::Message;
+use crate::processes::{SystemPlatform, Watch};
+use crate::store::{Archive, Store, StoreError};
+use crate::tokens::Tokens;
+use crate::world::{Leave, LiveWorld};
+use rota_core::{EventKind, FailReason, Time};
+use rota_engine::drive;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::{TcpListener, UnixListener};
+
+/// What a daemon is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Everything a site can set.
+    pub config: Config,
+    /// Where it keeps its things.
+    pub state_dir: PathBuf,
+    /// Invented GPUs in place of real ones.
+    pub virtual_gpus: Option<String>,
+    /// The program that supervises jobs when called with `__supervise DIR`.
+    pub program: PathBuf,
+    /// Who runs next from now on, whatever was set live before.
+    pub policy: Option<String>,
+}
+
+/// Why a daemon cannot start, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The state directory is somebody else's.
+    #[error("{path} belongs to another user (uid {uid}): choose another directory with --state")]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// Another daemon has it.
+    #[error(
+        "a daemon already runs on {path}{}: `rota status --state {path}` shows it, `rota down --state {path}` stops it",
+        .pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
+    )]
+    Running {
+        /// The directory.
+        path: PathBuf,
+        /// Its process.
+        pid: Option<u32>,
+    },
+    /// The port is taken.
+    #[error("port {port} on loopback cannot be had ({source}): choose another with --port, or 0 for any free one")]
+    Port {
+        /// The port.
+        port: u16,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file or a thread.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The GPUs.
+    #[error(transparent)]
+    Gpu(#[from] rota_gpu::GpuError),
+    /// The policy of the store or the configuration.
+    #[error("policy: {0}")]
+    Policy(String),
+}
+
+/// What a daemon says when it is ready.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    /// Its socket.
+    pub socket: PathBuf,
+    /// Its address on loopback.
+    pub http: Option<SocketAddr>,
+    /// Its GPUs.
+    pub gpus: usize,
+    /// What drives them.
+    pub driver: String,
+}
+
+fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
+    let what = what.into();
+    move |source| ServeError::Io { what, source }
+}
+
+/// Runs a daemon until it is told to stop. `ready` is called once when it can be spoken to.
+pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
+    let uid = rustix::process::geteuid().as_raw();
+    let _lock = take_state_dir(&options.state_dir, uid)?;
+    let state_dir = options.state_dir.canonicalize().map_err(doing(options.state_dir.display().to_string()))?;
+    let database = state_dir.join("rota.db");
+    let mut store = Store::open(&database)?;
+    let config = options.config;
+    if store.meta("epoch_ns")?.is_none() {
+        store.transaction(|writer| writer.set_meta("epoch_ns", &wall_ns().to_string()))?;
+    }
+    if let Some(policy) = &options.policy {
+        store.transaction(|writer| writer.set_meta("policy", policy))?;
+    }
+
+    let mut source = Source::open(options.virtual_gpus.as_deref())?;
+    let devices = chosen(source.list()?, &config);
+    let driver = source.driver();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    let cpu_slots = if config.jobs.cpu_slots == 0 { processors } else { config.jobs.cpu_slots };
+    let machine = Machine::new(&host, devices.clone(), cpu_slots);
+
+    let model = crate::world::model_of(&config, &machine);
+    let board = Arc::new(Board::default());
+    let (inbox, messages) = std::sync::mpsc::channel();
+    let watch = Watch::start(inbox.clone()).map_err(doing("watching processes"))?;
+    let clock = SystemClock::from(first_moment(&store)?);
+    let platform =
+        SystemPlatform::new(clock, messages, Arc::clone(&watch), options.program, state_dir.clone(), config.clone(), &devices);
+    let mut world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(4)
+        .enable_all()
+        .build()
+        .map_err(doing("starting threads"))?;
+    let _inside = runtime.enter();
+    let socket = state_dir.join("rota.sock");
+    let local = listen_locally(&socket, uid)?;
+    let network = if config.http { Some(listen_on(config.port, &runtime)?) } else { None };
+    let http = network.as_ref().and_then(|listener| listener.local_addr().ok());
+    if let Some(address) = http {
+        std::fs::write(state_dir.join("http"), format!("http://{address}\n")).map_err(doing("http"))?;
+    }
+    let site = Arc::new(Site {
+        board: Arc::clone(&board),
+        inbox: inbox.clone(),
+        archive: Mutex::new(Archive::open(&database)?),
+        admins: config.users.admins.iter().filter_map(|name| crate::users::find(name)).collect(),
+        daemon_uid: uid,
+        tokens: Tokens::of_state_dir(&state_dir, uid).map_err(doing("token"))?,
+        status: StatusBase {
+            socket: socket.to_string_lossy().into_owned(),
+            http: http.map(|address| format!("http://{address}")),
+            started_at: rfc3339(wall_ns()),
+            driver: driver.clone(),
+        },
+        state_dir: state_dir.clone(),
+        model,
+    });
+    let service = || router(Arc::clone(&site)).into_make_service_with_connect_info::<Peer>();
+    runtime.spawn(axum::serve(local, service()).into_future());
+    if let Some(listener) = network {
+        runtime.spawn(axum::serve(listener, service()).into_future());
+    }
+    stop_on_signals(&runtime, &inbox);
+
+    world.adopt();
+    let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
+    monitor::start(source, devices.clone(), look_every, Arc::clone(&board), watch, inbox).map_err(doing("watching GPUs"))?;
+    ready(&Ready { socket: socket.clone(), http, gpus: devices.len(), driver });
+    run(&mut world)?;
+    // Best effort: whatever remains is found to be stale at the next start.
+    _ = std::fs::remove_file(&socket);
+    _ = std::fs::remove_file(state_dir.join("http"));
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    Ok(())
+}
+
+/// The loop that simulations run in, on this world; made anew when the policy changes.
+pub fn run<P: crate::platform::Platform>(world: &mut LiveWorld<P>) -> Result<(), ServeError> {
+    loop {
+        let mut engine = world.restore().map_err(ServeError::Policy)?;
+        let doomed = world.doomed_sender.clone();
+        let mut observe = |event: &rota_core::Event| {
+            if let EventKind::Failed { job, reason: FailReason::Dependency } = event.kind {
+                // The world that hears it is the one that is driven.
+                _ = doomed.send(job);
+            }
+        };
+        drive(&mut engine, world, &mut observe, &|| 0.0);
+        match world.take_leave() {
+            Some(Leave::Rebuild(_)) => {}
+            Some(Leave::Exit) | None => {
+                world.write_samples(wall_ns() / 1_000_000_000);
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The queue's time goes on where it was, or where the clock says if that is later: it never goes back.
+fn first_moment(store: &Store) -> Result<Time, ServeError> {
+    let (_, _, last) = store.last()?;
+    let since_epoch = match store.meta("epoch_ns")?.and_then(|text| text.parse::<i64>().ok()) {
+        Some(epoch) => u64::try_from(wall_ns() - epoch).unwrap_or(0),
+        None => 0,
+    };
+    Ok(Time(last.max(since_epoch) + 1))
+}
+
+fn chosen(devices: Vec<rota_gpu::Device>, config: &Config) -> Vec<rota_gpu::Device> {
+    let only = &config.gpus.only;
+    let is_chosen = |device: &rota_gpu::Device| {
+        only.is_empty() || only.iter().any(|name| *name == device.uuid || *name == device.index.to_string())
+    };
+    devices.into_iter().filter(is_chosen).collect()
+}
+
+/// Makes the state directory ours, alone.
+fn take_state_dir(dir: &Path, uid: u32) -> Result<File, ServeError> {
+    let shown = dir.display().to_string();
+    // Others must reach the socket of a root daemon; nobody else's business otherwise.
+    let mode = if uid == 0 { 0o755 } else { 0o700 };
+    DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(doing(shown.clone()))?;
+    let meta = std::fs::metadata(dir).map_err(doing(shown.clone()))?;
+    if meta.uid() != uid {
+        return Err(ServeError::NotOurs { path: dir.to_owned(), uid: meta.uid() });
+    }
+    // Jobs of other users reach their own log below it, and cannot list it.
+    DirBuilder::new().recursive(true).mode(0o711).create(dir.join("jobs")).map_err(doing(format!("{shown}/jobs")))?;
+    let path = dir.join("lock");
+    let mut options = OpenOptions::new();
+    let lock = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(doing(path.display().to_string()))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let pid = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+        return Err(ServeError::Running { path: dir.to_owned(), pid });
+    }
+    let write = || -> io::Result<()> {
+        lock.set_len(0)?;
+        io::Write::write_all(&mut &lock, format!("{}\n", std::process::id()).as_bytes())
+    };
+    // The number is for people; the lock is what counts.
+    _ = write();
+    Ok(lock)
+}
+
+fn listen_locally(path: &Path, uid: u32) -> Result<UnixListener, ServeError> {
+    // We have the lock: whoever left this socket is gone.
+    _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path).map_err(doing(path.display().to_string()))?;
+    let mode = if uid == 0 { 0o666 } else { 0o600 };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(doing(path.display().to_string()))?;
+    Ok(listener)
+}
+
+fn listen_on(port: u16, runtime: &tokio::runtime::Runtime) -> Result<TcpListener, ServeError> {
+    runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, port))).map_err(|source| ServeError::Port { port, source })
+}
+
+fn stop_on_signals(runtime: &tokio::runtime::Runtime, inbox: &std::sync::mpsc::Sender<Message>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        if let Ok(mut signals) = signal(kind) {
+            let inbox = inbox.clone();
+            runtime.spawn(async move {
+                while signals.recv().await.is_some() {
+                    _ = inbox.send(Message::Shutdown);
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::store::{Entry, Stamp};
+
+    fn store_with(folder: &Path, epoch_ns: i64, last_at: u64) -> Store {
+        let mut store = Store::open(&folder.join("rota.db")).unwrap();
+        let entry = Entry { job: None, kind: "policy", detail: serde_json::json!({}) };
+        let write = store.transaction(|writer| {
+            writer.set_meta("epoch_ns", &epoch_ns.to_string())?;
+            writer.event(1, Stamp { at: last_at, wall_ns: epoch_ns }, &entry)
+        });
+        write.unwrap();
+        store
+    }
+
+    #[test]
+    fn time_never_goes_back_whatever_the_clock_says() {
+        const HOUR: u64 = 3_600_000_000_000;
+        let hour = i64::try_from(HOUR).unwrap();
+        // The clock says an hour since the first start; then that the first start is still to come; then that it was long ago.
+        for (epoch_ns, last_at) in
+            [(wall_ns() - hour, 5 * HOUR), (wall_ns() + 1000 * hour, 5 * HOUR), (wall_ns() - 100 * hour, 5 * HOUR)]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let first = first_moment(&store_with(folder.path(), epoch_ns, last_at)).unwrap();
+            assert!(first.0 > last_at);
+            let clock = SystemClock::from(first);
+            let (now, later) = (clock.now(), clock.now());
+            assert!(first <= now && now <= later);
+            // As soon as something is written at this moment, the next daemon goes on from it.
+            let again = first_moment(&store_with(tempfile::tempdir().unwrap().path(), epoch_ns, later.0)).unwrap();
+            assert!(again > later);
+        }
+    }
+
+    #[test]
+    fn time_goes_on_while_no_daemon_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_with(folder.path(), wall_ns() - 10_000_000_000, 1);
+        assert!(first_moment(&store).unwrap().0 >= 10_000_000_000);
+    }
+}

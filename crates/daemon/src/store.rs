@@ -1,0 +1,485 @@
+//! The store: one `SQLite` file with every job, environment, event and sample. What is acknowledged is synced to disk first.
+//!
+//! One connection writes, in the thread of the queue; others read. The schema grows by numbered migrations; a file written by a
+//! newer Rota, or by another user, is refused and left alone.
+
+use crate::api::State;
+use crate::record::{Record, Spec};
+use crate::text::Text;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why the store cannot do what is asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk is full.
+    #[error("the disk that holds {0} is full: free some space and try again; running jobs go on")]
+    DiskFull(PathBuf),
+    /// Not a database, or a damaged one.
+    #[error("{path}: {problem}; nothing was changed. Move the file away to begin anew, or restore it from a backup")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What `SQLite` says.
+        problem: String,
+    },
+    /// Written by a newer Rota.
+    #[error(
+        "{path} was written by a newer Rota (schema {found}, this one knows {known}): use that Rota, or another state directory"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// Everything else.
+    #[error("store {path}: {source}")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What `SQLite` says.
+        source: rusqlite::Error,
+    },
+    /// A row that cannot be understood.
+    #[error("store: job {job}: {problem}")]
+    Row {
+        /// Whose row.
+        job: u64,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+const MIGRATIONS: &[&str] = &["
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE environments (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, content TEXT NOT NULL) STRICT;
+CREATE TABLE jobs (
+  id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, user TEXT NOT NULL, key TEXT, spec TEXT NOT NULL,
+  env_id INTEGER NOT NULL REFERENCES environments(id), state TEXT NOT NULL, user_hold INTEGER NOT NULL, exit_code INTEGER, signal INTEGER,
+  reason TEXT, gpu_uuids TEXT NOT NULL, gpu_indices TEXT NOT NULL, submitted_ns INTEGER NOT NULL, started_ns INTEGER, finished_ns INTEGER,
+  arrived_at INTEGER NOT NULL, started_at INTEGER, attempts INTEGER NOT NULL, failures INTEGER NOT NULL, preemptions INTEGER NOT NULL,
+  service_ns INTEGER NOT NULL, not_before INTEGER, cancel INTEGER NOT NULL, peak_memory_mib INTEGER, energy_joules REAL) STRICT;
+CREATE INDEX jobs_unfinished ON jobs(id) WHERE state IN ('waiting','held','starting','running','stopping');
+CREATE INDEX jobs_finished ON jobs(finished_ns) WHERE finished_ns IS NOT NULL;
+CREATE INDEX jobs_key ON jobs(uid, key) WHERE key IS NOT NULL;
+CREATE TABLE events (seq INTEGER PRIMARY KEY, wall_ns INTEGER NOT NULL, at INTEGER NOT NULL, job INTEGER, kind TEXT NOT NULL, detail TEXT NOT NULL) STRICT;
+CREATE INDEX events_of_job ON events(job) WHERE job IS NOT NULL;
+CREATE TABLE gpu_samples (
+  gpu TEXT NOT NULL, wall_s INTEGER NOT NULL, span_s INTEGER NOT NULL, memory_used_mib REAL, utilisation REAL, memory_utilisation REAL,
+  power_watts REAL, temperature_c REAL, PRIMARY KEY (gpu, wall_s)) STRICT, WITHOUT ROWID;
+CREATE INDEX gpu_samples_by_time ON gpu_samples(wall_s);
+CREATE TABLE job_samples (
+  job INTEGER NOT NULL, wall_s INTEGER NOT NULL, span_s INTEGER NOT NULL, memory_mib REAL, utilisation REAL, power_watts REAL,
+  PRIMARY KEY (job, wall_s)) STRICT, WITHOUT ROWID;
+CREATE INDEX job_samples_by_time ON job_samples(wall_s);
+CREATE TABLE tokens (name TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, uid INTEGER NOT NULL, scope TEXT NOT NULL, created_ns INTEGER NOT NULL) STRICT;
+"];
+
+/// The columns of a job, in the order in which [`read_job`] takes them.
+const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
+                       finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules";
+
+/// An event as it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Whose.
+    pub job: Option<u64>,
+    /// What.
+    pub kind: &'static str,
+    /// More, by kind.
+    pub detail: serde_json::Value,
+}
+
+/// An event as it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Number, growing.
+    pub seq: u64,
+    /// Wall clock.
+    pub wall_ns: i64,
+    /// The queue's time.
+    pub at: u64,
+    /// Whose.
+    pub job: Option<u64>,
+    /// What.
+    pub kind: String,
+    /// More, by kind.
+    pub detail: serde_json::Value,
+}
+
+/// The writing connection.
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+    environments: HashMap<[u8; 32], i64>,
+}
+
+/// A moment by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    /// The queue's time.
+    pub at: u64,
+    /// Nanoseconds since 1970.
+    pub wall_ns: i64,
+}
+
+impl Store {
+    /// Opens the store of a state directory, making or migrating it.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        // It holds environments, and with them secrets: whoever may look into the directory must not read them. SQLite gives its
+        // other files the mode of this one. What cannot be made here is told by SQLite.
+        _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let connection = Connection::open(path).map_err(|source| explain(path, source))?;
+        let mut store = Self { connection, path: path.to_owned(), environments: HashMap::new() };
+        store.prepare().map_err(|error| match error {
+            StoreError::Sqlite { source, .. } => explain(path, source),
+            other => other,
+        })?;
+        Ok(store)
+    }
+
+    fn prepare(&mut self) -> Result<(), StoreError> {
+        let connection = &mut self.connection;
+        let path = self.path.clone();
+        let wrap = |source| StoreError::Sqlite { path: path.clone(), source };
+        connection.busy_timeout(std::time::Duration::from_secs(10)).map_err(wrap)?;
+        let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(wrap)?;
+        let known = MIGRATIONS.len().cast_signed() as i64;
+        if found > known {
+            return Err(StoreError::Newer { path, found, known });
+        }
+        connection.pragma_update(None, "journal_mode", "WAL").map_err(wrap)?;
+        connection.pragma_update(None, "synchronous", "FULL").map_err(wrap)?;
+        connection.pragma_update(None, "foreign_keys", true).map_err(wrap)?;
+        let health: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(wrap)?;
+        if health != "ok" {
+            return Err(StoreError::Damaged { path, problem: health });
+        }
+        for (number, migration) in MIGRATIONS.iter().enumerate().skip(found as usize) {
+            let transaction = connection.transaction().map_err(wrap)?;
+            transaction.execute_batch(migration).map_err(wrap)?;
+            transaction.pragma_update(None, "user_version", number.cast_signed() as i64 + 1).map_err(wrap)?;
+            transaction.commit().map_err(wrap)?;
+        }
+        Ok(())
+    }
+
+    /// Does everything in `change` or nothing, and returns only when it is on the disk.
+    pub fn transaction<T>(
+        &mut self,
+        change: impl FnOnce(&mut Writer<'_>) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, StoreError> {
+        let path = self.path.clone();
+        let environments = &mut self.environments;
+        let outcome = (|| {
+            let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            let result = change(&mut Writer { connection: &transaction, environments })?;
+            transaction.commit()?;
+            Ok(result)
+        })();
+        if outcome.is_err() {
+            // Rows that were rolled back must not be remembered.
+            self.environments.clear();
+        }
+        outcome.map_err(|source| explain(&path, source))
+    }
+
+    /// Jobs that are not over, by id.
+    pub fn unfinished(&self) -> Result<Vec<Record>, StoreError> {
+        let sql =
+            format!("SELECT {COLUMNS} FROM jobs WHERE state IN ('waiting','held','starting','running','stopping') ORDER BY id");
+        self.read(|connection| connection.prepare(&sql)?.query_map([], read_job)?.collect())
+    }
+
+    /// A value that outlives the daemon.
+    pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
+        self.read(|connection| connection.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0)).optional())
+    }
+
+    /// The highest number given to a job, and to an event, and the last moment written.
+    pub fn last(&self) -> Result<(u64, u64, u64), StoreError> {
+        self.read(|connection| {
+            let job: Option<u64> = connection.query_row("SELECT max(id) FROM jobs", [], |row| row.get(0))?;
+            let event: Option<(u64, u64)> = connection
+                .query_row("SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1", [], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            Ok((job.unwrap_or(0), event.map_or(0, |event| event.0), event.map_or(0, |event| event.1)))
+        })
+    }
+
+    /// How the jobs that others wait for ended, where they have.
+    pub fn states_of(&self, ids: &[u64]) -> Result<HashMap<u64, State>, StoreError> {
+        let mut states = HashMap::new();
+        for id in ids {
+            let found: Option<String> = self.read(|connection| {
+                connection.query_row("SELECT state FROM jobs WHERE id = ?1", [id], |row| row.get(0)).optional()
+            })?;
+            states.extend(found.and_then(|word| State::from_word(&word)).map(|state| (*id, state)));
+        }
+        Ok(states)
+    }
+
+    /// The job a user submitted with a key: its first, and how many came with it.
+    pub fn by_key(&self, uid: u32, key: &str) -> Result<Vec<u64>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT id FROM jobs WHERE uid = ?1 AND key = ?2 ORDER BY id")?
+                .query_map(params![uid, key], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// An environment.
+    pub fn environment(&self, id: i64) -> Result<Vec<(Text, Text)>, StoreError> {
+        let content: String = self
+            .read(|connection| connection.query_row("SELECT content FROM environments WHERE id = ?1", [id], |row| row.get(0)))?;
+        serde_json::from_str(&content).map_err(|error| StoreError::Row { job: 0, problem: format!("environment {id}: {error}") })
+    }
+
+    /// One job, over or not.
+    pub fn job(&self, id: u64) -> Result<Option<Record>, StoreError> {
+        self.read(|connection| job_by_id(connection, id))
+    }
+
+    fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        query(&self.connection).map_err(|source| explain(&self.path, source))
+    }
+}
+
+/// Changes inside one transaction.
+pub struct Writer<'a> {
+    connection: &'a Connection,
+    environments: &'a mut HashMap<[u8; 32], i64>,
+}
+
+impl Writer<'_> {
+    /// Writes a job, new or changed.
+    pub fn put_job(&mut self, job: &Record) -> rusqlite::Result<()> {
+        let json = |value: &dyn erased::Json| value.text();
+        self.connection.prepare_cached(
+            "INSERT INTO jobs (id, uid, user, key, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns,
+               started_ns, finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules)
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26)",
+        )?
+        .execute(params![
+            job.id, job.uid, job.user, job.spec.ask.key, json(&*job.spec), job.env_id, job.state.word(), job.user_hold, job.exit_code,
+            job.signal, job.reason, json(&job.gpu_uuids), json(&job.gpu_indices), job.submitted_ns, job.started_ns, job.finished_ns,
+            job.arrived_at, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before, job.cancel,
+            job.peak_memory_mib, job.energy_joules,
+        ])?;
+        Ok(())
+    }
+
+    /// Writes what has become of a job; what was asked for never changes but for its priority.
+    pub fn update_job(&mut self, job: &Record) -> rusqlite::Result<()> {
+        let json = |value: &dyn erased::Json| value.text();
+        self.connection.prepare_cached(
+            "UPDATE jobs SET state = ?2, user_hold = ?3, exit_code = ?4, signal = ?5, reason = ?6, gpu_uuids = ?7, gpu_indices = ?8, started_ns = ?9,
+               finished_ns = ?10, started_at = ?11, attempts = ?12, failures = ?13, preemptions = ?14, service_ns = ?15, not_before = ?16, cancel = ?17,
+               peak_memory_mib = ?18, energy_joules = ?19 WHERE id = ?1",
+        )?
+        .execute(params![
+            job.id, job.state.word(), job.user_hold, job.exit_code, job.signal, job.reason, json(&job.gpu_uuids), json(&job.gpu_indices),
+            job.started_ns, job.finished_ns, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before,
+            job.cancel, job.peak_memory_mib, job.energy_joules,
+        ])?;
+        Ok(())
+    }
+
+    /// The row of an environment, made if it is new: a thousand jobs of one shell share one.
+    pub fn environment(&mut self, variables: &[(Text, Text)]) -> rusqlite::Result<i64> {
+        let content = serde_json::to_string(variables).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let hash: [u8; 32] = Sha256::digest(content.as_bytes()).into();
+        if let Some(&id) = self.environments.get(&hash) {
+            return Ok(id);
+        }
+        let known = self
+            .connection
+            .query_row("SELECT id FROM environments WHERE hash = ?1", [hash.as_slice()], |row| row.get(0))
+            .optional()?;
+        let id = if let Some(id) = known {
+            id
+        } else {
+            self.connection
+                .execute("INSERT INTO environments (hash, content) VALUES (?1, ?2)", params![hash.as_slice(), content])?;
+            self.connection.last_insert_rowid()
+        };
+        self.environments.insert(hash, id);
+        Ok(id)
+    }
+
+    /// Writes an event.
+    pub fn event(&mut self, seq: u64, stamp: Stamp, entry: &Entry) -> rusqlite::Result<()> {
+        self.connection
+            .prepare_cached("INSERT INTO events (seq, wall_ns, at, job, kind, detail) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+            .execute(params![seq, stamp.wall_ns, stamp.at, entry.job, entry.kind, entry.detail.to_string()])?;
+        Ok(())
+    }
+
+    /// Keeps a value that outlives the daemon.
+    pub fn set_meta(&mut self, key: &str, value: &str) -> rusqlite::Result<()> {
+        self.connection
+            .execute("INSERT INTO meta VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2", params![key, value])?;
+        Ok(())
+    }
+
+    /// The connection, for samples.
+    pub fn connection(&self) -> &Connection {
+        self.connection
+    }
+}
+
+mod erased {
+    /// Anything that can be written as JSON, which these types always can.
+    pub trait Json {
+        fn text(&self) -> String;
+    }
+
+    impl<T: serde::Serialize> Json for T {
+        fn text(&self) -> String {
+            serde_json::to_string(self).unwrap_or_default()
+        }
+    }
+}
+
+fn read_job(row: &Row<'_>) -> rusqlite::Result<Record> {
+    let json_error = |column: usize, error: serde_json::Error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
+    };
+    let spec: String = row.get(3)?;
+    let spec: Spec = serde_json::from_str(&spec).map_err(|error| json_error(3, error))?;
+    let state: String = row.get(5)?;
+    let list = |column: usize| row.get::<_, String>(column);
+    Ok(Record {
+        id: row.get(0)?,
+        uid: row.get(1)?,
+        user: row.get(2)?,
+        spec: Arc::new(spec),
+        env_id: row.get(4)?,
+        state: State::from_word(&state)
+            .ok_or_else(|| rusqlite::Error::InvalidColumnType(5, state, rusqlite::types::Type::Text))?,
+        user_hold: row.get(6)?,
+        exit_code: row.get(7)?,
+        signal: row.get(8)?,
+        reason: row.get(9)?,
+        gpu_uuids: serde_json::from_str(&list(10)?).map_err(|error| json_error(10, error))?,
+        gpu_indices: serde_json::from_str(&list(11)?).map_err(|error| json_error(11, error))?,
+        submitted_ns: row.get(12)?,
+        started_ns: row.get(13)?,
+        finished_ns: row.get(14)?,
+        arrived_at: row.get(15)?,
+        started_at: row.get(16)?,
+        attempts: row.get(17)?,
+        failures: row.get(18)?,
+        preemptions: row.get(19)?,
+        service_ns: row.get(20)?,
+        not_before: row.get(21)?,
+        cancel: row.get(22)?,
+        peak_memory_mib: row.get(23)?,
+        energy_joules: row.get(24)?,
+    })
+}
+
+fn job_by_id(connection: &Connection, id: u64) -> rusqlite::Result<Option<Record>> {
+    connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?1"))?.query_row([id], read_job).optional()
+}
+
+/// Says what a fault of `SQLite` means to a person.
+fn explain(path: &Path, source: rusqlite::Error) -> StoreError {
+    use rusqlite::ErrorCode;
+    match source.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::DiskFull(path.to_owned()),
+        // A full disk shows as a failed write of the log, too.
+        Some(ErrorCode::SystemIoFailure) if is_full(path) => StoreError::DiskFull(path.to_owned()),
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            StoreError::Damaged { path: path.to_owned(), problem: source.to_string() }
+        }
+        _ => StoreError::Sqlite { path: path.to_owned(), source },
+    }
+}
+
+fn is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < 1 << 20)
+}
+
+/// A reading connection, for whoever asks about the past.
+pub struct Archive {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// Which jobs of the past.
+#[derive(Clone, Debug, Default)]
+pub struct Past {
+    /// Only those below this number.
+    pub before: Option<u64>,
+    /// Only in this state.
+    pub state: Option<State>,
+    /// Only of this user.
+    pub uid: Option<u32>,
+    /// Only those that ended at or after this moment, in nanoseconds since 1970.
+    pub since_ns: Option<i64>,
+    /// No more than this.
+    pub limit: u32,
+}
+
+impl Archive {
+    /// Opens a store for reading.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .and_then(|connection| connection.busy_timeout(std::time::Duration::from_secs(10)).map(|()| connection))
+            .map_err(|source| explain(path, source))?;
+        Ok(Self { connection, path: path.to_owned() })
+    }
+
+    /// One job.
+    pub fn job(&self, id: u64) -> Result<Option<Record>, StoreError> {
+        self.read(|connection| job_by_id(connection, id))
+    }
+
+    /// Jobs that are over, the latest first.
+    pub fn past(&self, past: &Past) -> Result<Vec<Record>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM jobs WHERE state IN ('done','failed','cancelled','lost') AND (?1 IS NULL OR id < ?1)
+             AND (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR uid = ?3) AND (?4 IS NULL OR finished_ns >= ?4) ORDER BY id DESC LIMIT ?5"
+        );
+        self.read(|connection| {
+            connection
+                .prepare_cached(&sql)?
+                .query_map(params![past.before, past.state.map(State::word), past.uid, past.since_ns, past.limit], read_job)?
+                .collect()
+        })
+    }
+
+    /// Events after a number.
+    pub fn events_after(&self, seq: u64, limit: u32) -> Result<Vec<Event>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT seq, wall_ns, at, job, kind, detail FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
+                .query_map(params![seq, limit], |row| {
+                    let detail: String = row.get(5)?;
+                    Ok(Event {
+                        seq: row.get(0)?,
+                        wall_ns: row.get(1)?,
+                        at: row.get(2)?,
+                        job: row.get(3)?,
+                        kind: row.get(4)?,
+                        detail: serde_json::from_str(&detail).unwrap_or_default(),
+                    })
+                })?
+                .collect()
+        })
+    }
+
+    /// Anything else that only reads.
+    pub fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        query(&self.connection).map_err(|source| explain(&self.path, source))
+    }
+}

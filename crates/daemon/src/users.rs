@@ -1,0 +1,39 @@
+//! Users of this machine, by whatever directory it uses: names of ids, groups of names.
+
+use nix::unistd::{Gid, Uid, User, getgrouplist};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::unix::fs::MetadataExt;
+
+/// Names of user ids, looked up once.
+#[derive(Default)]
+pub struct Names(HashMap<u32, String>);
+
+impl Names {
+    /// The name of a user, or the number where it has none.
+    pub fn name_of(&mut self, uid: u32) -> String {
+        self.0.entry(uid).or_insert_with(|| name_of(uid)).clone()
+    }
+}
+
+/// The name of a user, or `uid N` where it has none.
+pub fn name_of(uid: u32) -> String {
+    let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+    user.map_or_else(|| format!("uid {uid}"), |user| user.name)
+}
+
+/// The id of a user.
+pub fn find(name: &str) -> Option<u32> {
+    User::from_name(name).ok().flatten().map(|user| user.uid.as_raw())
+}
+
+/// All groups of a user.
+pub fn groups_of(name: &str, gid: u32) -> Vec<u32> {
+    let groups = CString::new(name).ok().and_then(|name| getgrouplist(&name, Gid::from_raw(gid)).ok());
+    groups.map_or_else(|| vec![gid], |groups| groups.into_iter().map(Gid::as_raw).collect())
+}
+
+/// Who owns a process.
+pub fn owner_of_process(pid: u32) -> Option<u32> {
+    std::fs::metadata(format!("/proc/{pid}")).ok().map(|meta| meta.uid())
+}
