@@ -26,6 +26,11 @@ const SCRIPT: &str = concat!(
 );
 
 pub(crate) fn page(runs: &[(Run, Summary, RunMeta)], bound: &Bound) -> io::Result<String> {
+    page_with(runs, bound, None)
+}
+
+/// The page of one or several runs, with a picture of what was measured while they went on.
+pub fn page_with(runs: &[(Run, Summary, RunMeta)], bound: &Bound, measured: Option<&str>) -> io::Result<String> {
     let only_runs = runs.iter().map(|(run, _, _)| run).collect::<Vec<_>>();
     let grain = Grain::of(&only_runs, bound);
     let mut pack = Pack::default();
@@ -57,11 +62,18 @@ pub(crate) fn page(runs: &[(Run, Summary, RunMeta)], bound: &Bound) -> io::Resul
         ("{{subtitle}}", escape(&subtitle)),
         ("{{assumptions}}", assumptions(runs, bound, &grain)),
         ("{{style}}", STYLE.to_owned()),
+        ("{{measured}}", measured.map_or_else(String::new, measured_section)),
         ("{{head}}", json_in_html(&head)),
         ("{{data}}", data),
         ("{{script}}", SCRIPT.to_owned()),
     ];
     Ok(fill(TEMPLATE, &parts))
+}
+
+fn measured_section(svg: &str) -> String {
+    format!(
+        "<section aria-labelledby=\"measured-title\">\n<h2 id=\"measured-title\">Measured</h2>\n<div class=\"scroll\" tabindex=\"0\">{svg}</div>\n</section>"
+    )
 }
 
 /// Replaces each mark once, from left to right, so that text from outside is never searched for marks.

@@ -243,6 +243,8 @@ impl<'a> Recorder<'a> {
                 self.close(job, now, BarEnd::Failed, JobStatus::Failed(reason));
                 self.run.jobs[job.index()].end = Some(now);
             }
+            // Holds show as waiting, and what strangers do is not the schedule's doing.
+            EventKind::Held { .. } | EventKind::Released { .. } | EventKind::Occupied { .. } => {}
             EventKind::NodeLost { node } => {
                 self.run.absences.push(Absence { node, from: now, until: Time::FAR_FUTURE });
             }
