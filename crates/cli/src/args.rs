@@ -1,5 +1,9 @@
 //! What can be typed: the types behind `--help`. What it means is decided in the module of each command.
 
+use crate::live::args::{
+    ClaimArgs, ConfigArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs, PlainArgs, PolicyArgs, QueueArgs,
+    RecordArgs, ReportArgs, SubmitArgs, TopArgs, UpArgs, WaitArgs,
+};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -7,6 +11,9 @@ use std::path::PathBuf;
 #[derive(Parser)]
 #[command(name = "rota", version, about, long_about = None, max_term_width = 100, after_help = "\
 Examples:
+  rota up --detach                                                          the queue on this machine's GPUs
+  rota submit -- python train.py                                            one job on one GPU
+  rota status                                                               what runs, what waits and why
   rota sim --trace jobs.csv --cluster a100:8 --policy fcfs --policy sjf     compare two policies on a log
   rota sim --trace scenarios/classroom.toml --cluster t4:4 --policy las     one policy, with a Gantt chart
   rota trace info philly.csv --cluster gpu:400                              what is in a trace
@@ -31,6 +38,65 @@ pub enum Command {
     Throughputs(ThroughputsArgs),
     /// List the policies and their parameters
     Policies(PoliciesArgs),
+    /// Start the daemon: the queue on this machine's GPUs
+    Up(UpArgs),
+    /// Stop the daemon; jobs run on
+    Down(DownArgs),
+    /// The whole state at a glance
+    Status(PlainArgs),
+    /// Watch the GPUs and the queue, and act on jobs
+    Top(TopArgs),
+    /// Give a job to the queue, and print its number
+    Submit(SubmitArgs),
+    /// Submit, show the output, and end with the job's exit code
+    Run(SubmitArgs),
+    /// List what waits and runs
+    #[command(alias = "ps")]
+    Queue(QueueArgs),
+    /// One job, in full
+    Show(JobArgs),
+    /// Why a job waits, with numbers
+    Explain(JobArgs),
+    /// What a job wrote
+    Logs(LogsArgs),
+    /// End jobs; a second time, at once
+    Cancel(JobsArgs),
+    /// Do not start jobs
+    Hold(JobsArgs),
+    /// Start held jobs after all
+    Release(JobsArgs),
+    /// Run jobs that are over again, as new jobs
+    Retry(JobsArgs),
+    /// Wait until jobs are over; exit code 0 if all ended with 0
+    Wait(WaitArgs),
+    /// The GPUs and who is on them
+    Gpus(PlainArgs),
+    /// Claim GPUs for the calling process, as long as it lives
+    Claim(ClaimArgs),
+    /// Start nothing more, on some GPUs or at all
+    Drain(DrainArgs),
+    /// Start jobs again
+    Resume(DrainArgs),
+    /// Say or change who runs next
+    Policy(PolicyArgs),
+    /// What really happened, as a trace that `rota sim` reads
+    History(HistoryArgs),
+    /// A page about what really happened: Gantt, use, power, energy of jobs
+    Report(ReportArgs),
+    /// Write GPU use over time in the columns of nvidia-smi
+    Record(RecordArgs),
+    /// Check and show the daemon's settings
+    Config(ConfigArgs),
+    /// Print what a shell needs to complete commands
+    Completions(crate::shell::CompletionsArgs),
+    /// Write the manual pages, one a command
+    Man(crate::shell::ManArgs),
+    /// Keep one job's process: called by the daemon
+    #[command(name = "__supervise", hide = true)]
+    Supervise {
+        /// The run directory
+        dir: PathBuf,
+    },
 }
 
 /// How a target becomes plans over time.

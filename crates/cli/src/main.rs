@@ -7,8 +7,10 @@ mod alloc_inputs;
 mod args;
 mod gavel;
 mod inputs;
+mod live;
 mod output;
 mod policies;
+mod shell;
 mod sim;
 mod sweep;
 mod sweep_charts;
@@ -23,21 +25,52 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done = match &cli.command {
+    match run(&cli.command) {
+        Ok(code) => code,
+        // A reader that closed its end (`rota policies | head`) has had what it wanted.
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::remark(&format!("rota: {error:#}"));
+            if error.is::<live::client::Failure>() { ExitCode::FAILURE } else { ExitCode::from(2) }
+        }
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Run(args) => return live::jobs::run(args),
+        Command::Wait(args) => return live::jobs::wait(args),
+        Command::Top(args) => return live::top::run(args),
+        Command::Supervise { dir } => return Ok(rota_exec::supervise(dir)),
         Command::Sim(args) => sim::run(args),
         Command::Sweep(args) => sweep::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Alloc(args) => alloc::run(args),
         Command::Throughputs(args) => throughputs::run(args),
         Command::Policies(args) => policies::run(args),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        // A reader that closed its end (`rota policies | head`) has had what it wanted.
-        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::remark(&format!("rota: {error:#}"));
-            ExitCode::from(2)
-        }
-    }
+        Command::Up(args) => live::up::up(args),
+        Command::Down(args) => live::up::down(args),
+        Command::Config(args) => live::up::config(&args.verb),
+        Command::Status(args) => live::machine::status(args),
+        Command::Gpus(args) => live::machine::gpus(args),
+        Command::Drain(args) => live::machine::drain(args, "drain"),
+        Command::Resume(args) => live::machine::drain(args, "resume"),
+        Command::Policy(args) => live::machine::policy(&args.verb),
+        Command::Claim(args) => live::machine::claim(args),
+        Command::Submit(args) => live::jobs::submit(args),
+        Command::Queue(args) => live::jobs::queue(args),
+        Command::Show(args) => live::jobs::show(args),
+        Command::Explain(args) => live::jobs::explain(args),
+        Command::Logs(args) => live::jobs::logs(args),
+        Command::Cancel(args) => live::jobs::act(args, "cancel"),
+        Command::Hold(args) => live::jobs::act(args, "hold"),
+        Command::Release(args) => live::jobs::act(args, "release"),
+        Command::Retry(args) => live::jobs::act(args, "retry"),
+        Command::History(args) => live::history::history(args),
+        Command::Report(args) => live::history::report(args),
+        Command::Record(args) => live::record::record(args),
+        Command::Completions(args) => shell::completions(args),
+        Command::Man(args) => shell::man(args),
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

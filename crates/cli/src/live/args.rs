@@ -1,0 +1,450 @@
+//! What can be typed to the live queue.
+
+use clap::{Args, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Which daemon is meant.
+#[derive(Args, Clone, Debug)]
+pub struct StateArgs {
+    /// The daemon's state directory [default: ~/.local/state/rota, or /var/lib/rota for root]
+    #[arg(long, value_name = "DIR", env = "ROTA_STATE", global = true)]
+    pub state: Option<PathBuf>,
+}
+
+/// `rota up`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota up --detach                                   this machine's GPUs, in the background
+  rota up --virtual-gpus a100:4,t4:2 --state /tmp/q  try everything without a GPU
+  rota up --config /etc/rota.toml --foreground       for systemd")]
+pub struct UpArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Settings (`rota config schema` shows them all)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Invented GPUs in place of real ones: real processes, modelled telemetry
+    #[arg(long, value_name = "TYPE:COUNT,…")]
+    pub virtual_gpus: Option<String>,
+    /// Port of the HTTP API on loopback; 0 takes any free one
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
+    /// Who runs next (`rota policies` lists them)
+    #[arg(long, value_name = "P")]
+    pub policy: Option<String>,
+    /// Stay in the foreground (this is what happens anyway)
+    #[arg(long, conflicts_with = "detach")]
+    pub foreground: bool,
+    /// Go to the background once it is ready
+    #[arg(long)]
+    pub detach: bool,
+}
+
+/// `rota down`.
+#[derive(Args)]
+#[command(
+    after_help = "Running jobs go on, and are found again by the next `rota up`. With --drain the daemon waits for them first."
+)]
+pub struct DownArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Start nothing more, and stop when nothing runs
+    #[arg(long)]
+    pub drain: bool,
+}
+
+/// A command that only needs the daemon.
+#[derive(Args)]
+pub struct PlainArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota submit` and `rota run`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota submit -- python train.py --lr 0.1                 one whole GPU
+  rota submit -g 4 --time-limit 12h -- torchrun …         four of one type
+  rota submit --memory 8000 -- python small.py            shares a GPU by memory
+  rota submit --param lr=0.1,0.01 --param seed=1,2 -- python train.py --lr {lr} --seed {seed}
+  rota submit --array 0-9 --after 17 -- python eval.py --fold {index}
+  rota run -- nvidia-smi                                  wait, show the output, exit with its code")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct SubmitArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// GPUs needed at once, all of one type; 0 runs on the processor alone
+    #[arg(short = 'g', long, value_name = "N", default_value_t = 1)]
+    pub gpus: u32,
+    /// The only GPUs it may use, by index
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub gpu_ids: Vec<u32>,
+    /// GPU types it accepts
+    #[arg(long = "gpu-type", value_name = "T", value_delimiter = ',')]
+    pub gpu_types: Vec<String>,
+    /// Memory needed on each GPU, in MiB: it may share the GPU with others that fit beside it
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u32>,
+    /// Share of each GPU, above 0 and at most 1
+    #[arg(long, value_name = "FRACTION")]
+    pub share: Option<f64>,
+    /// Nobody else on its GPUs
+    #[arg(long)]
+    pub exclusive: bool,
+    /// Higher runs first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub priority: i32,
+    /// Fair share weight
+    #[arg(long, value_name = "W", default_value_t = 1.0)]
+    pub weight: f64,
+    /// Lottery tickets
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    pub tickets: u32,
+    /// How long it will run, as 90, 90s, 15m, 2h or 1d: backfill and explanations use it
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub estimate: Option<f64>,
+    /// When it should be finished, as 2026-11-16T18:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<String>,
+    /// End it after this long
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time_limit: Option<f64>,
+    /// Start only after another job ended with exit code 0 (`ID` or `ID:ok`) or however (`ID:any`)
+    #[arg(long, value_name = "ID[:ok|any]", value_delimiter = ',')]
+    pub after: Vec<String>,
+    /// Try again so often after a failure
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retries: u32,
+    /// Wait before the first of these tries; doubled each time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub retry_delay: Option<f64>,
+    /// A name for people
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// A repeated submit with the same key returns the same job
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// The directory it runs in [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// A variable of its environment, beside all of this shell's
+    #[arg(long, value_name = "K=V")]
+    pub env: Vec<OsString>,
+    /// Part of the GPU's threads it may use under MPS
+    #[arg(long, value_name = "P")]
+    pub threads_percent: Option<u32>,
+    /// It may be stopped for others and started again later
+    #[arg(long)]
+    pub preemptible: bool,
+    /// Do not start it before `rota release`
+    #[arg(long)]
+    pub hold: bool,
+    /// Time between asking it to stop and killing it
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub grace: Option<f64>,
+    /// Memory of the machine it may use, in MiB (where control groups are permitted)
+    #[arg(long, value_name = "MIB")]
+    pub host_memory: Option<u64>,
+    /// Processors it may use (where control groups are permitted)
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<f64>,
+    /// One job for each index, as 0-9 or 1,3,8-12 or 0-100:10; `{index}` in the command stands for it
+    #[arg(long, value_name = "LIST")]
+    pub array: Option<String>,
+    /// One job for each combination of values; `{NAME}` in the command stands for one
+    #[arg(long = "param", value_name = "NAME=V,V,…")]
+    pub params: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// `rota queue`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota queue                     what waits and runs
+  rota queue --all --limit 20    with the last that ended
+  rota queue --json | jq '.[] | select(.state == \"waiting\") | .reason'")]
+pub struct QueueArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Jobs that are over, too
+    #[arg(long, short)]
+    pub all: bool,
+    /// Only jobs in this state
+    #[arg(long = "in", value_name = "STATE")]
+    pub wanted: Option<String>,
+    /// Only jobs of this user
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// No more than this
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A command about one job.
+#[derive(Args)]
+pub struct JobArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The job
+    #[arg(value_name = "ID")]
+    pub id: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A command about some jobs.
+#[derive(Args)]
+pub struct JobsArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The jobs
+    #[arg(value_name = "ID", required = true)]
+    pub ids: Vec<u64>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota wait`.
+#[derive(Args)]
+pub struct WaitArgs {
+    #[command(flatten)]
+    pub jobs: JobsArgs,
+    /// Give up after this long, with exit code 1
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<f64>,
+}
+
+/// `rota logs`.
+#[derive(Args)]
+pub struct LogsArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The job
+    #[arg(value_name = "ID")]
+    pub id: u64,
+    /// Go on until the job is over
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only so many of the last lines
+    #[arg(short = 'n', long, value_name = "LINES")]
+    pub tail: Option<usize>,
+    /// Of this attempt [default: the last]
+    #[arg(long, value_name = "N")]
+    pub attempt: Option<u32>,
+}
+
+/// `rota top`.
+#[derive(Args)]
+#[command(after_help = "\
+Keys: arrows select, enter says why, l shows the log, c cancels, h holds, r releases, ? lists all keys, q quits.
+NO_COLOR=1 draws without colours.")]
+pub struct TopArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Time between two looks
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: f64,
+}
+
+/// `rota drain` and `rota resume`.
+#[derive(Args)]
+pub struct DrainArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Only these GPUs; everything if none is named
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub gpus: Vec<u32>,
+}
+
+/// `rota policy`.
+#[derive(Args)]
+pub struct PolicyArgs {
+    #[command(subcommand)]
+    pub verb: PolicyVerb,
+}
+
+/// What to do with the policy.
+#[derive(Subcommand)]
+pub enum PolicyVerb {
+    /// Take another policy, at once
+    Set {
+        #[command(flatten)]
+        state: StateArgs,
+        /// e.g. `priority` or `fcfs:backfill=conservative`
+        #[arg(value_name = "P")]
+        policy: String,
+    },
+    /// Say which policy is in force
+    Show {
+        #[command(flatten)]
+        state: StateArgs,
+    },
+}
+
+/// How GPUs are claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClaimModeWord {
+    /// All of the GPUs named with --from
+    Queue,
+    /// So many of the GPUs named with --from
+    Schedule,
+}
+
+/// `rota claim`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  export CUDA_VISIBLE_DEVICES=$(rota claim --gpus 1)              any GPU, until this shell ends
+  python train.py --cuda $(rota claim --from 0,1 --mode queue)    exactly 0 and 1
+
+The grant lives as long as the process that called `rota claim`, or the one named with --pid.")]
+pub struct ClaimArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// How many GPUs [default: 1, or all of --from in mode queue]
+    #[arg(long, value_name = "N")]
+    pub gpus: Option<u32>,
+    /// The only GPUs that will do
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub from: Vec<u32>,
+    /// Exactly those named, or any of them
+    #[arg(long, value_enum, default_value = "schedule")]
+    pub mode: ClaimModeWord,
+    /// Give up after this long, with exit code 1
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<f64>,
+    /// The process whose life the grant is tied to [default: the one that called rota]
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// A name for people
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota history`.
+#[derive(Args)]
+pub struct HistoryArgs {
+    #[command(subcommand)]
+    pub verb: HistoryVerb,
+}
+
+/// What to do with the past.
+#[derive(Subcommand)]
+pub enum HistoryVerb {
+    /// Write the jobs that are over, with their measured lengths, as a trace
+    Export {
+        #[command(flatten)]
+        state: StateArgs,
+        /// The file: CSV, or TOML if its name ends so
+        #[arg(short, long, value_name = "FILE")]
+        out: PathBuf,
+        /// Only jobs that ended since this moment, as 2026-11-16T18:00:00Z
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+    },
+}
+
+/// `rota report`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota report -o today.html --since 2026-11-16T00:00:00Z
+  rota report 17 18 19 -o sweep.html")]
+pub struct ReportArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Only these jobs; all that are over if none is named
+    #[arg(value_name = "ID")]
+    pub ids: Vec<u64>,
+    /// Only jobs that ended since this moment, as 2026-11-16T18:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// The page to write
+    #[arg(short, long, value_name = "FILE.html")]
+    pub out: PathBuf,
+}
+
+/// `rota record`.
+#[derive(Args)]
+pub struct RecordArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The file to write [default: the terminal]
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Time between two looks
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: f64,
+    /// Stop after so many looks
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    duration(text).and_then(|seconds| if seconds >= 0.01 { Ok(seconds) } else { Err("write 0.01 or more".to_owned()) })
+}
+
+/// `rota config`.
+#[derive(Args)]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    pub verb: ConfigVerb,
+}
+
+/// What to do with the configuration.
+#[derive(Subcommand)]
+pub enum ConfigVerb {
+    /// Say whether a file is sound
+    Check {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Print all settings, with those of a file in place
+    Show {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Print every setting with its default and its meaning
+    Schema,
+}
+
+/// Seconds from a number with a unit.
+pub fn duration(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is not a length of time; write seconds, or 90s, 15m, 2h, 1d");
+    let (number, unit) = match text.char_indices().find(|(_, letter)| letter.is_ascii_alphabetic()) {
+        Some((at, _)) => text.split_at(at),
+        None => (text, "s"),
+    };
+    let factor = match unit {
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let seconds = number * factor;
+    if seconds.is_finite() && (0.0..=1e9).contains(&seconds) { Ok(seconds) } else { Err(wrong()) }
+}

@@ -1,0 +1,11 @@
+//! The live commands: all of them speak to a daemon, but for `up`, which is one.
+
+pub mod args;
+pub mod client;
+pub mod history;
+pub mod jobs;
+pub mod machine;
+pub mod record;
+mod text;
+pub mod top;
+pub mod up;

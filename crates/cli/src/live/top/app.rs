@@ -1,0 +1,298 @@
+//! What the dashboard knows: folded from the daemon's answers and from keys, and drawn by [`super::draw`]. No clock, no terminal, no
+//! network in here.
+
+use super::history::History;
+use super::pages;
+use super::tail::Tail;
+use jiff::Timestamp;
+use rota_daemon::api::{Explanation, Job, Status};
+use std::collections::BTreeMap;
+
+/// How long the outcome of an action is shown.
+const NOTICE_SECONDS: i64 = 6;
+
+/// What can be done to a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// End it.
+    Cancel,
+    /// Do not start it.
+    Hold,
+    /// Start it after all.
+    Release,
+}
+
+impl Verb {
+    /// As the API calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Hold => "hold",
+            Self::Release => "release",
+        }
+    }
+
+    /// What has happened when it was done.
+    pub fn past(self) -> &'static str {
+        match self {
+            Self::Cancel => "is asked to end",
+            Self::Hold => "is held",
+            Self::Release => "is released",
+        }
+    }
+}
+
+/// What the daemon said at one look.
+#[derive(Clone, Debug)]
+pub struct Sight {
+    /// The machine.
+    pub status: Status,
+    /// The jobs that wait and run, in order of arrival; a long queue is cut.
+    pub jobs: Vec<Job>,
+    /// The jobs that ended lately, oldest first.
+    pub over: Vec<Job>,
+}
+
+/// What the daemon's answers amount to.
+#[derive(Debug)]
+pub enum News {
+    /// A look.
+    Seen(Box<Sight>),
+    /// Why a job waits.
+    Explained(u64, Result<Explanation, String>),
+    /// A job's log is read from here on.
+    LogBegins(u64),
+    /// A job wrote something.
+    LogGrew(u64, Vec<u8>),
+    /// A job's log cannot be read.
+    LogRefused(u64, String),
+    /// Something was done to a job, or refused.
+    Acted(Verb, u64, Result<(), String>),
+    /// The daemon does not answer.
+    Gone(String),
+}
+
+/// What the daemon is asked about beside the whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Focus {
+    /// The job whose log is followed.
+    pub job: Option<u64>,
+    /// Whether to ask why it waits.
+    pub explain: bool,
+}
+
+/// What fills the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Page {
+    /// GPUs, queue and the end of a log.
+    #[default]
+    Overview,
+    /// One job, and why it waits.
+    Job,
+    /// One job's log.
+    Log,
+    /// The GPUs with everybody on them.
+    Gpus,
+    /// The keys.
+    Help,
+}
+
+/// How the daemon answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// It does.
+    Up,
+    /// Not since then, for this reason.
+    Gone(Timestamp, String),
+}
+
+/// A question that a key raised; only `y` does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// What would be done.
+    pub verb: Verb,
+    /// To which job: the one that was selected when the key was hit, whatever moves since.
+    pub job: u64,
+}
+
+/// What came of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// In words.
+    pub text: String,
+    /// Whether it was refused.
+    pub is_refusal: bool,
+    until: i64,
+}
+
+/// The log that is followed.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// Whose.
+    pub job: Option<u64>,
+    /// Its end.
+    pub tail: Tail,
+    /// Why it cannot be read.
+    pub refusal: Option<String>,
+}
+
+/// Everything that is drawn.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// The moment of the last change.
+    pub now: Timestamp,
+    /// Columns and rows of the screen.
+    pub size: (u16, u16),
+    /// No colours.
+    pub is_plain: bool,
+    /// Time between two looks.
+    pub interval_seconds: f64,
+    /// How the daemon answers.
+    pub link: Link,
+    /// The machine.
+    pub status: Status,
+    /// The queue as it is listed: what runs, what waits, what is held, what is over.
+    pub jobs: Vec<Job>,
+    /// By UUID.
+    pub history: BTreeMap<String, History>,
+    /// The job that keys speak of.
+    pub selected: Option<u64>,
+    /// What fills the screen.
+    pub page: Page,
+    /// Rows scrolled on the page: from its beginning, of a log from its end.
+    pub scroll: usize,
+    /// A question that waits for `y` or `n`.
+    pub question: Option<Question>,
+    /// The log that is followed.
+    pub log: Log,
+    /// Why the selected job waits.
+    pub explanation: Option<(u64, Result<Explanation, String>)>,
+    notice: Option<Notice>,
+}
+
+impl App {
+    /// After the first look.
+    pub fn new(sight: Sight, now: Timestamp, interval_seconds: f64) -> Self {
+        let mut app = Self {
+            now,
+            size: (80, 24),
+            is_plain: false,
+            interval_seconds,
+            link: Link::Up,
+            status: sight.status.clone(),
+            jobs: Vec::new(),
+            history: BTreeMap::new(),
+            selected: None,
+            page: Page::Overview,
+            scroll: 0,
+            question: None,
+            log: Log::default(),
+            explanation: None,
+            notice: None,
+        };
+        app.see(sight);
+        app
+    }
+
+    /// Takes what the daemon said.
+    pub fn take(&mut self, news: News) {
+        match news {
+            News::Seen(sight) => self.see(*sight),
+            News::Explained(job, why) => self.explanation = Some((job, why)),
+            News::LogBegins(job) => self.log = Log { job: Some(job), ..Log::default() },
+            News::LogGrew(job, bytes) if self.log.job == Some(job) => self.log_grew(&bytes),
+            News::LogRefused(job, why) => self.log = Log { job: Some(job), refusal: Some(why), ..Log::default() },
+            News::LogGrew(..) => {}
+            News::Acted(verb, job, Ok(())) => self.say(format!("job {job} {}", verb.past()), false),
+            News::Acted(verb, job, Err(why)) => self.say(format!("{} job {job}: {why}", verb.word()), true),
+            News::Gone(why) => {
+                let since = if let Link::Gone(since, _) = self.link { since } else { self.now };
+                self.link = Link::Gone(since, why);
+            }
+        }
+    }
+
+    fn see(&mut self, sight: Sight) {
+        self.link = Link::Up;
+        let second = self.now.as_second();
+        for gpu in &sight.status.gpus {
+            if let Some(busy) = gpu.utilisation_percent {
+                self.history.entry(gpu.uuid.clone()).or_default().push(second, busy);
+            }
+        }
+        self.history.retain(|uuid, _| sight.status.gpus.iter().any(|gpu| gpu.uuid == *uuid));
+        self.status = sight.status;
+        let place = self.selected_place();
+        self.jobs = sight.jobs;
+        self.jobs.sort_by_key(|job| match job.state {
+            state if state.has_gpus() => 0,
+            rota_daemon::api::State::Waiting => 1,
+            _ => 2,
+        });
+        // What ended last is looked for first. A job that ended between two answers is in both.
+        let known = self.jobs.iter().map(|job| job.id).collect::<std::collections::HashSet<_>>();
+        self.jobs.extend(sight.over.into_iter().rev().filter(|job| !known.contains(&job.id)));
+        if self.selected_place().is_none() {
+            // The neighbour takes the place of a job that is gone.
+            let place = place.unwrap_or(0).min(self.jobs.len().saturating_sub(1));
+            self.selected = self.jobs.get(place).map(|job| job.id);
+        }
+    }
+
+    fn log_grew(&mut self, bytes: &[u8]) {
+        let before = (self.page == Page::Log && self.scroll > 0).then(|| pages::rows(self).len());
+        self.log.tail.push(bytes);
+        // Who reads further up keeps the same lines before them.
+        if let Some(before) = before {
+            let scroll = self.scroll + pages::rows(self).len().saturating_sub(before);
+            self.scroll = scroll.min(pages::scroll_max(self));
+        }
+    }
+
+    fn say(&mut self, text: String, is_refusal: bool) {
+        self.notice = Some(Notice { text, is_refusal, until: self.now.as_second() + NOTICE_SECONDS });
+    }
+
+    /// Says that a key means nothing now.
+    pub fn refuse(&mut self, text: String) {
+        self.say(text, true);
+    }
+
+    /// What came of the last action, for as long as it is news.
+    pub fn notice(&self) -> Option<&Notice> {
+        self.notice.as_ref().filter(|notice| self.now.as_second() < notice.until)
+    }
+
+    /// Where in the list the selected job is.
+    pub fn selected_place(&self) -> Option<usize> {
+        self.jobs.iter().position(|job| Some(job.id) == self.selected)
+    }
+
+    /// The selected job.
+    pub fn selected_job(&self) -> Option<&Job> {
+        self.selected_place().and_then(|place| self.jobs.get(place))
+    }
+
+    /// Moves the selection by so many jobs, as far as there are any.
+    pub fn select(&mut self, by: isize) {
+        let place = self.selected_place().unwrap_or(0).saturating_add_signed(by);
+        self.selected = self.jobs.get(place.min(self.jobs.len().saturating_sub(1))).map(|job| job.id);
+    }
+
+    /// Opens a page at its beginning.
+    pub fn open(&mut self, page: Page) {
+        self.page = page;
+        self.scroll = 0;
+    }
+
+    /// What the daemon should be asked.
+    pub fn focus(&self) -> Focus {
+        Focus { job: self.selected, explain: self.page == Page::Job }
+    }
+
+    /// Jobs that are in the queue and not in the list.
+    pub fn left_out(&self) -> u64 {
+        let listed = self.jobs.iter().filter(|job| !job.state.is_over()).count() as u64;
+        (self.status.running + self.status.waiting + self.status.held).saturating_sub(listed)
+    }
+}
