@@ -4,9 +4,28 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 ROTA := target/release/rota
 
-.PHONY: run build test lint parity bench fuzz tools browser clean
+# What the example queue of `make run` keeps.
+STATE ?= .rota
+
+.PHONY: run demo build test lint parity bench fuzz tools browser clean
 
 run: build
+	@if $(ROTA) status --state $(STATE) >/dev/null 2>&1; then echo "a queue already runs on $(STATE)"; \
+	elif nvidia-smi -L >/dev/null 2>&1; then $(ROTA) up --detach --state $(STATE); \
+	else echo "no GPU here: the queue gets virtual ones, with real processes"; $(ROTA) up --detach --state $(STATE) --virtual-gpus a100:2,t4:2; fi
+	@for work in matmul cnn lstm boosting; do \
+	  $(ROTA) submit --state $(STATE) --name $$work --estimate 30s -- python3 examples/workloads/$$work.py --epochs 4 --id $$$$ >/dev/null; done
+	@$(ROTA) submit --state $(STATE) --name wide -g 2 --estimate 10s -- sleep 10 >/dev/null
+	@$(ROTA) submit --state $(STATE) --name after --after 1:any -- echo "the first job is over" >/dev/null
+	@$(ROTA) status --state $(STATE)
+	@echo
+	@$(ROTA) queue --state $(STATE)
+	@echo
+	@echo "Look with:  $(ROTA) top --state $(STATE)      or queue, explain ID, logs -f ID, gpus"
+	@echo "Submit:     $(ROTA) submit --state $(STATE) -- COMMAND"
+	@echo "Stop:       $(ROTA) down --state $(STATE)"
+
+demo: build
 	$(ROTA) sim --trace scenarios/classroom.toml --cluster t4:4 --policy fcfs --place best-fit
 	$(ROTA) sim --trace scenarios/classroom.toml --cluster t4:4 --place best-fit \
 	  --policy fcfs --policy sjf --policy srtf --policy rr:quantum=5 --policy lottery --policy wfq --policy priority \
@@ -20,6 +39,7 @@ build:
 	$(CARGO) build --release --locked
 
 test: tools browser
+	python3 -m unittest discover examples/workloads
 	$(CARGO) nextest run --workspace --locked -E 'not test(/^parity/) & not test(/::parity/)'
 
 parity: tools
@@ -32,6 +52,7 @@ lint: tools
 
 bench: build
 	python3 benches/run.py $(ROTA)
+	python3 benches/live.py $(ROTA)
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
 SECONDS ?= 60
