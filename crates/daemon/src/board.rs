@@ -93,6 +93,13 @@ impl View {
         if let Some(note) = self.notes.get(&record.id) {
             return Some(note.clone());
         }
+        if let Some(after) = record.spec.ask.after.iter().find(|after| self.jobs.contains_key(&after.id)) {
+            return Some(format!("waits for job {}", after.id));
+        }
+        if record.not_before.is_some() {
+            let why = record.reason.as_deref().unwrap_or("it failed");
+            return Some(format!("attempt {} ended: {why}; it is tried again soon", record.attempts));
+        }
         if self.draining {
             return Some("the queue is drained; `rota resume` starts it again".to_owned());
         }

@@ -141,6 +141,8 @@ impl<P: Platform> LiveWorld<P> {
             }
             if self.is_over_quota(&record, &accepted.changes) {
                 self.quota_held.insert(id);
+                let note = format!("{} has as many GPUs as it may have at once", record.user);
+                self.board.write().notes.insert(id, note);
                 accepted.events.push(EventKind::Held { job });
             }
             let detail = json!({ "gpus": record.spec.ask.gpus, "user": record.user });
@@ -627,6 +629,7 @@ impl<P: Platform> LiveWorld<P> {
                 Some(outcome) => self.queue_end(&record, outcome),
                 // A stop may have been written down and not carried out.
                 None if record.cancel && !record.is_claim() => self.platform.stop(&record, false),
+                None if record.state == State::Starting => self.show_running(&record),
                 None => {}
             }
         }

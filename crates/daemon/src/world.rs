@@ -590,10 +590,7 @@ impl<P: Platform> LiveWorld<P> {
             .and_then(|env| self.platform.launch(Run { record: &record, env }));
         match launched {
             Ok(()) => {
-                // Only for those who look: to the store, starting and running are the same until the supervisor says more.
-                let record = Arc::new(Record { state: State::Running, ..(*record).clone() });
-                self.board.write().jobs.insert(id, Arc::clone(&record));
-                self.jobs.insert(id, record);
+                self.show_running(&record);
             }
             Err(problem) => {
                 let outcome = crate::platform::Outcome::Lost(format!("it could not be started: {problem}"));
@@ -601,6 +598,13 @@ impl<P: Platform> LiveWorld<P> {
                 self.retry_store_now();
             }
         }
+    }
+
+    /// Only for those who look: to the store, starting and running are the same until the supervisor says more.
+    pub(crate) fn show_running(&mut self, record: &Record) {
+        let record = Arc::new(Record { state: State::Running, ..record.clone() });
+        self.board.write().jobs.insert(record.id, Arc::clone(&record));
+        self.jobs.insert(record.id, record);
     }
 
     /// Tells how long the scheduler took, once for each decision.
