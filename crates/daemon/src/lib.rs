@@ -18,6 +18,7 @@ mod monitor;
 mod platform;
 mod processes;
 mod record;
+mod restore;
 mod server;
 mod store;
 mod telemetry;

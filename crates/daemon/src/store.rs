@@ -79,7 +79,6 @@ CREATE TABLE job_samples (
   job INTEGER NOT NULL, wall_s INTEGER NOT NULL, span_s INTEGER NOT NULL, memory_mib REAL, utilisation REAL, power_watts REAL,
   PRIMARY KEY (job, wall_s)) STRICT, WITHOUT ROWID;
 CREATE INDEX job_samples_by_time ON job_samples(wall_s);
-CREATE TABLE tokens (name TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, uid INTEGER NOT NULL, scope TEXT NOT NULL, created_ns INTEGER NOT NULL) STRICT;
 "];
 
 /// The columns of a job, in the order in which [`read_job`] takes them.
