@@ -14,7 +14,7 @@ use crate::watch::{Watch, size};
 use crate::{Context, Policy};
 use rota_core::snapshot::work_done;
 use rota_core::{Bound, ClassId, GpuTypeId, JobId, Preempt, Shape, Snapshot, Span, Target, Time, Wish};
-use rota_solver::match_prices::{Matching, match_from_prices};
+use rota_solver::match_prices::{Matcher, Matching};
 use std::collections::{BTreeMap, HashMap};
 
 /// What speed alone is worth, against a round of credit.
@@ -40,6 +40,13 @@ impl ShapeFacts {
         let best = (0..speeds.len()).map(speed).fold(f64::MIN_POSITIVE, f64::max);
         Self { size: size(shape), speed_parts: (0..speeds.len()).map(|index| speed(index) / best).collect() }
     }
+}
+
+/// What jobs are worth on each type, jobs × types, and the GPUs they take.
+#[derive(Default)]
+struct Worths {
+    values: Vec<f64>,
+    sizes: Vec<f64>,
 }
 
 /// When an allocation is made anew.
@@ -89,8 +96,12 @@ pub struct Share {
     pairs: Vec<Account>,
     /// Prices of the last allocation.
     prices: Vec<f64>,
-    /// What a turn on each type was worth when all were last matched: where the next matching begins.
-    turn_prices: Vec<f64>,
+    /// Matches everybody: it begins with what a turn on each type was worth the last time.
+    matcher: Matcher,
+    /// Matches who waits to what is free.
+    free_matcher: Matcher,
+    /// Emptied before every use.
+    worths: Worths,
 }
 
 const SOLVER: Param = Param {
@@ -153,7 +164,9 @@ impl Share {
             singles: Vec::new(),
             pairs: Vec::new(),
             prices: Vec::new(),
-            turn_prices: Vec::new(),
+            matcher: Matcher::default(),
+            free_matcher: Matcher::default(),
+            worths: Worths::default(),
         }
     }
 
@@ -196,17 +209,19 @@ impl Share {
     fn allocate(&mut self, snapshot: &Snapshot<'_>, round_seconds: f64) {
         self.is_stale = false;
         let entities = self.entities.get_or_insert_with(|| Entities::of(snapshot.bound));
-        let mut known = std::mem::take(&mut self.claims).into_iter().peekable();
-        let mut claims = Vec::with_capacity(self.watch.active.len());
+        let mut claims = std::mem::take(&mut self.claims);
+        let (known, mut seen) = (claims.len(), 0);
         for &job in &self.watch.active {
-            claims.push(match known.next_if(|claim| claim.id == job) {
-                Some(mut claim) => {
-                    update_claim(&mut claim, snapshot);
-                    claim
+            match claims[..known].get_mut(seen).filter(|claim| claim.id == job) {
+                Some(claim) => {
+                    update_claim(claim, snapshot);
+                    seen += 1;
                 }
-                None => Claim { entity: entities.of_job(job, snapshot.bound), ..claim(job, snapshot) },
-            });
+                None => claims.push(Claim { entity: entities.of_job(job, snapshot.bound), ..claim(job, snapshot) }),
+            }
         }
+        // Who is new has the highest id, but for jobs that were held: nearly always this is in order already.
+        claims.sort_by_key(|claim| claim.id);
         let demand = Demand {
             claims: &claims,
             gpus: &self.watch.capacities,
@@ -216,10 +231,8 @@ impl Share {
         };
         let allocation = self.allocator.allocate(&demand).ok();
         let types = self.watch.capacities.len();
-        let mut old = std::mem::take(&mut self.singles).into_iter().peekable();
-        self.singles.reserve(claims.len());
+        let (known, mut seen) = (self.singles.len(), 0);
         for (position, claim) in claims.iter().enumerate() {
-            let known = old.next_if(|account| account.job == claim.id);
             // A failed solve must not stop the queue: who had a share keeps it, and the others are ranked by speed alone.
             let shares = match (&allocation, self.sight) {
                 (None, _) => None,
@@ -228,8 +241,17 @@ impl Share {
                 }
                 (Some(found), _) => Some(PerType::from_slice(&found.shares[position * types..][..types])),
             };
-            self.singles.push(renewed(known, (claim.id, None), shares, types, round_seconds));
+            match self.singles[..known].get_mut(seen).filter(|account| account.job == claim.id) {
+                Some(account) => {
+                    seen += 1;
+                    if let Some(shares) = shares {
+                        account.renew(shares);
+                    }
+                }
+                None => self.singles.push(renewed(None, (claim.id, None), shares, types, round_seconds)),
+            }
         }
+        self.singles.sort_by_key(|account| account.job);
         if let Some(found) = &allocation {
             self.renew_pairs(&claims, &found.pairs, round_seconds);
         }
@@ -259,9 +281,11 @@ impl Share {
     /// Who should run where when everybody may be moved.
     fn assign_all(&mut self, snapshot: &Snapshot<'_>, round_seconds: f64) -> Wish {
         if self.pairs.is_empty() {
-            let mut prices = std::mem::take(&mut self.turn_prices);
-            let types = self.assign(self.singles.iter(), &self.watch.capacities, &mut prices, snapshot, round_seconds);
-            self.turn_prices = prices;
+            let mut matcher = std::mem::take(&mut self.matcher);
+            let mut worths = std::mem::take(&mut self.worths);
+            let capacities = &self.watch.capacities;
+            let types = self.assign(self.singles.iter(), capacities, (&mut matcher, &mut worths), snapshot, round_seconds);
+            (self.matcher, self.worths) = (matcher, worths);
             return Wish::Assignment { types, pairs: Vec::new(), preempt: Preempt::Always };
         }
         let stay = self.stay(snapshot);
@@ -337,20 +361,22 @@ impl Share {
         &self,
         accounts: impl Iterator<Item = &'a Account> + Clone,
         free: &[f64],
-        prices: &mut Vec<f64>,
+        (matcher, Worths { values, sizes }): (&mut Matcher, &mut Worths),
         snapshot: &Snapshot<'_>,
         round_seconds: f64,
     ) -> Vec<(JobId, Option<GpuTypeId>)> {
         let stay = self.stay(snapshot);
-        let mut values = Vec::with_capacity(self.singles.len() * free.len());
-        accounts.clone().for_each(|account| self.value(account, snapshot, stay, round_seconds, &mut values));
-        let size_of = |account: &Account| self.shapes[snapshot.bound.shape_of[account.job.index()].index()].size;
-        let sizes = accounts.clone().map(size_of).collect::<Vec<_>>();
-        let matched = match_from_prices(&Matching { values: &values, sizes: &sizes, capacities: free }, prices);
+        values.clear();
+        accounts.clone().for_each(|account| self.value(account, snapshot, stay, round_seconds, values));
+        sizes.clear();
+        sizes.extend(accounts.clone().map(|account| self.shapes[snapshot.bound.shape_of[account.job.index()].index()].size));
+        let jobs = accounts.map(|account| account.job);
         // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
-        let mut matched = matched.unwrap_or_else(|_| vec![None; sizes.len()]);
-        self.move_up(accounts.clone().map(|account| account.job), &sizes, &mut matched, free, snapshot, round_seconds);
-        accounts.map(|account| account.job).zip(matched.into_iter().map(|column| column.map(GpuTypeId::from_index))).collect()
+        let Ok(columns) = matcher.find(&Matching { values, sizes, capacities: free }) else {
+            return jobs.map(|job| (job, None)).collect();
+        };
+        self.move_up(jobs.clone(), sizes, columns, free, snapshot, round_seconds);
+        jobs.zip(columns.iter().map(|column| column.map(GpuTypeId::from_index))).collect()
     }
 
     /// Moves jobs to faster types that nobody else wants. A job that runs moves only for more than its restart costs in two rounds.
@@ -394,7 +420,7 @@ impl Share {
     }
 
     /// Who should run where when whoever runs, runs on.
-    fn assign_free(&self, snapshot: &Snapshot<'_>, round_seconds: f64) -> Wish {
+    fn assign_free(&mut self, snapshot: &Snapshot<'_>, round_seconds: f64) -> Wish {
         let mut free = self.watch.capacities.clone();
         let mut types = Vec::new();
         let mut pairs = Vec::new();
@@ -406,8 +432,12 @@ impl Share {
                 _ => free[gpu_type.index()] = (free[gpu_type.index()] - size(snapshot.bound.shape(job))).max(0.0),
             }
         }
+        let (mut matcher, mut worths) = (std::mem::take(&mut self.free_matcher), std::mem::take(&mut self.worths));
+        // What was free before says nothing about what a turn is worth now.
+        matcher.forget_prices();
         let waiting = self.singles.iter().filter(|account| snapshot.type_now(account.job).is_none());
-        types.extend(self.assign(waiting, &free, &mut Vec::new(), snapshot, round_seconds));
+        types.extend(self.assign(waiting, &free, (&mut matcher, &mut worths), snapshot, round_seconds));
+        (self.free_matcher, self.worths) = (matcher, worths);
         if !self.pairs.is_empty() {
             join_waiting(&mut types, &mut pairs, JOIN_PARTS_MIN, snapshot);
         }
@@ -512,8 +542,9 @@ impl Policy for Share {
             self.assign_all(snapshot, round_seconds)
         } else if self.somebody_could_start(snapshot) {
             // Who is new has no share yet. That others left changes shares too, but who is owed most of what they leave behind is known
-            // without, and the round ends soon.
-            if self.singles.len() < self.watch.active.len() {
+            // without, and the round ends soon; unless nobody who waits has a share, and it is the new shares that say who is next.
+            let nobody_is_next = || self.singles.iter().all(|one| snapshot.type_now(one.job).is_some() || !one.has_share());
+            if self.singles.len() < self.watch.active.len() || (self.is_stale && nobody_is_next()) {
                 self.look_at_prices(snapshot);
                 self.allocate(snapshot, round_seconds);
             }

@@ -6,7 +6,7 @@
 use crate::climb::Peak;
 use crate::error::SolveError;
 use crate::lp::{Clarabel, LinearProgram, LpBackend, LpSolution, LpStatus, Relation};
-use crate::sweep::{Oracle, Rows};
+use crate::sweep::{Oracle, PerPool, Rows};
 
 /// The variables of a written-out problem: one per usable (row, column).
 pub(crate) struct Layout {
@@ -66,7 +66,7 @@ pub(crate) fn answer(layout: &Layout, seconds: f64) -> Result<LpSolution, SolveE
 }
 
 /// The pools' multipliers.
-pub(crate) fn pool_prices(layout: &Layout, solution: &LpSolution) -> Vec<f64> {
+pub(crate) fn pool_prices(layout: &Layout, solution: &LpSolution) -> PerPool {
     layout.pools.iter().map(|pool| pool.map_or(0.0, |index| solution.duals[index].max(0.0))).collect()
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn to_shares(oracle: &Oracle<'_>, layout: &Layout, solution: &LpSolut
 }
 
 /// Load of each pool, 1 = full.
-pub(crate) fn loads(oracle: &Oracle<'_>, shares: &[f64]) -> Vec<f64> {
+pub(crate) fn loads(oracle: &Oracle<'_>, shares: &[f64]) -> PerPool {
     let problem = oracle.problem;
     let mut used = vec![0.0; problem.columns()];
     for (row, share) in shares.chunks_exact(problem.columns()).enumerate() {

@@ -7,7 +7,7 @@
 //! result never depends on luck, only the time does.
 
 use crate::master::{Master, PriceBox};
-use crate::sweep::{Oracle, Rows, Tally};
+use crate::sweep::{Oracle, PerPool, Rows, Tally};
 
 /// Rows that are passed over as they are; more are first thinned by settling.
 const OPEN_LIMIT: usize = 3072;
@@ -32,13 +32,13 @@ pub(crate) struct Goal {
 /// Where a climb ended.
 #[derive(Debug)]
 pub(crate) struct Peak {
-    pub prices: Vec<f64>,
+    pub prices: PerPool,
     /// The value at those prices: a true value of the function, so a certificate.
     pub value: f64,
     /// The rows' choices there, added up (fixed part included).
     pub tally: Tally,
     /// Prices whose allocations, mixed with these weights, come nearest to the bound.
-    pub mixture: Vec<(Vec<f64>, f64)>,
+    pub mixture: Vec<(PerPool, f64)>,
     /// That mixture added up.
     pub mixed: Tally,
     pub at_edge: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Peak {
 
 impl Peak {
     /// A maximum found without cutting planes, with its allocation.
-    pub fn of_shares(prices: Vec<f64>, value: f64, tally: Tally, mixed: Tally, shares: Vec<f64>) -> Self {
+    pub fn of_shares(prices: PerPool, value: f64, tally: Tally, mixed: Tally, shares: Vec<f64>) -> Self {
         let (mixture, radius) = (Vec::new(), f64::INFINITY);
         Self { prices, value, tally, mixture, mixed, at_edge: false, open: None, steps: 1, radius, shares: Some(shares) }
     }
@@ -79,7 +79,7 @@ pub(crate) fn climb(
         cut.add(&oracle.tally(rows, prices), weight);
         cut
     };
-    let mut best = start.to_vec();
+    let mut best = PerPool::from_slice(start);
     let mut best_tally = ask(&best);
     let mut best_value = best_tally.value(&best);
     let mut asked = vec![best.clone()];
@@ -96,7 +96,7 @@ pub(crate) fn climb(
         if gap <= 1e-5 * best_value.abs() {
             stride = 1.0;
         }
-        let query: Vec<f64> =
+        let query: PerPool =
             best.iter().zip(&master.prices).map(|(best, next)| (best + stride * (next - best)).max(0.0)).collect();
         let cut = ask(&query);
         steps += 1;
@@ -142,7 +142,7 @@ fn reached(master: &Master, value: f64, goal: Goal) -> bool {
 }
 
 /// Radius per pool: relative to the price, with a part that lets unused pools come into play.
-pub(crate) fn radii(prices: &[f64], radius: f64) -> Vec<f64> {
+pub(crate) fn radii(prices: &[f64], radius: f64) -> PerPool {
     let mean = prices.iter().sum::<f64>() / prices.len() as f64;
     prices.iter().map(|price| radius * (price + 0.1 * mean)).collect()
 }
@@ -169,7 +169,7 @@ pub(crate) fn sample_of(rows: &[u32], size: usize) -> Vec<u32> {
 /// The maximum over the whole box, starting from good prices and a guess of how good they are (relative radius; infinite = unknown).
 pub(crate) fn peak(oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, start: &[f64], radius: f64, goal: Goal) -> Peak {
     let rows = oracle.problem.rows();
-    let mut center = start.to_vec();
+    let mut center = PerPool::from_slice(start);
     let mut radius = radius;
     for attempt in 0..16 {
         if radius > 1.0 && (rows <= OPEN_LIMIT || radius > 8.0) {
@@ -193,7 +193,7 @@ pub(crate) fn peak(oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, start: 
 /// The maximum over a box, by settling, sampling and shrinking; `at_edge` says whether any of the boxes held it back. If a sample
 /// already did not fit its box, the sample's own end is returned, without a list of open rows: a place to go on from, not a result.
 fn peak_in_box(oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, start: &[f64], radius: f64, goal: Goal) -> Peak {
-    let mut center = start.to_vec();
+    let mut center = PerPool::from_slice(start);
     let mut radius = radius;
     let mut reach = radii(&center, radius);
     let mut bounds = whole.around(&center, &reach);

@@ -5,15 +5,16 @@
 //! pivots. The dual multipliers of the cuts are the mixture of allocations that proves the value. There are only as many equations as
 //! pools plus one, so the basis inverse is kept dense and rebuilt often; accuracy matters more than the microseconds.
 
-use crate::sweep::{Tally, dot};
+use crate::sweep::{PerPool, Tally, dot};
+use smallvec::{SmallVec, smallvec};
 
 /// Bounds on prices.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PriceBox {
-    pub lower: Vec<f64>,
-    pub upper: Vec<f64>,
+    pub lower: PerPool,
+    pub upper: PerPool,
     /// Bounds that belong to the problem: reaching one is no sign that the box is too small.
-    outer: (Vec<f64>, Vec<f64>),
+    outer: (PerPool, PerPool),
     pub scale: Scale,
 }
 
@@ -29,7 +30,7 @@ pub(crate) enum Scale {
 impl PriceBox {
     /// The whole space of prices.
     pub fn whole(columns: usize, upper: f64, scale: Scale) -> Self {
-        let (lower, upper) = (vec![0.0; columns], vec![upper; columns]);
+        let (lower, upper): (PerPool, PerPool) = (smallvec![0.0; columns], smallvec![upper; columns]);
         Self { outer: (lower.clone(), upper.clone()), lower, upper, scale }
     }
 
@@ -71,15 +72,18 @@ enum Column {
     Upper(usize),
 }
 
+/// Basis times basis, on the stack while that is small.
+type Table = SmallVec<[f64; 32]>;
+
 /// The dual simplex table; see the module's head.
 #[derive(Debug)]
 pub(crate) struct Master {
     bounds: PriceBox,
     cuts: Vec<Tally>,
-    basis: Vec<Column>,
-    inverse: Vec<f64>,
-    values: Vec<f64>,
-    pub prices: Vec<f64>,
+    basis: SmallVec<[Column; 8]>,
+    inverse: Table,
+    values: PerPool,
+    pub prices: PerPool,
     pub value: f64,
 }
 
@@ -88,7 +92,7 @@ impl Master {
     pub fn new(bounds: PriceBox, first: Tally) -> Self {
         let columns = first.usage.len();
         // With the cut alone each price sits at the bound that the sign of its usage asks for: a feasible basis.
-        let mut basis: Vec<Column> = (0..columns)
+        let mut basis: SmallVec<[Column; 8]> = (0..columns)
             .map(|column| if first.usage[column] >= 0.0 { Column::Upper(column) } else { Column::Lower(column) })
             .collect();
         basis.push(Column::Cut(0));
@@ -97,9 +101,9 @@ impl Master {
             bounds,
             cuts: vec![first],
             basis,
-            inverse: vec![0.0; size * size],
-            values: vec![0.0; size],
-            prices: vec![0.0; columns],
+            inverse: smallvec![0.0; size * size],
+            values: smallvec![0.0; size],
+            prices: smallvec![0.0; columns],
             value: 0.0,
         };
         master.rebuild();
@@ -143,8 +147,8 @@ impl Master {
     /// Recomputes inverse and values from the basis columns; false if they have become dependent.
     fn rebuild(&mut self) -> bool {
         let size = self.size();
-        let mut work = vec![0.0; size * 2 * size];
-        let mut column_entries = vec![0.0; size];
+        let mut work: Table = smallvec![0.0; size * 2 * size];
+        let mut column_entries: PerPool = smallvec![0.0; size];
         for (position, &column) in self.basis.iter().enumerate() {
             self.fill(column, &mut column_entries);
             for (row, &entry) in column_entries.iter().enumerate() {
@@ -168,7 +172,7 @@ impl Master {
     /// Pivots to the optimum; false if the work limit came first or the basis broke down (the last prices are then still usable).
     pub fn solve(&mut self) -> bool {
         let size = self.size();
-        let (mut entries, mut direction) = (vec![0.0; size], vec![0.0; size]);
+        let (mut entries, mut direction): (PerPool, PerPool) = (smallvec![0.0; size], smallvec![0.0; size]);
         let mut stalled = 0;
         for pivot in 0..200 + 40 * size {
             if pivot % 24 == 0 && !self.rebuild() {
@@ -191,7 +195,7 @@ impl Master {
     /// Prices and value that belong to the basis.
     fn price(&mut self) {
         let size = self.size();
-        let mut dual = vec![0.0; size];
+        let mut dual: PerPool = smallvec![0.0; size];
         for (row, &column) in self.basis.iter().enumerate() {
             let cost = self.cost(column);
             for (dual, inverse) in dual.iter_mut().zip(&self.inverse[row * size..(row + 1) * size]) {
@@ -264,8 +268,8 @@ impl Master {
     }
 
     /// The cuts in the mixture, with their weights.
-    pub fn mixture(&self) -> Vec<(usize, f64)> {
-        let mut parts = Vec::new();
+    pub fn mixture(&self) -> SmallVec<[(usize, f64); 4]> {
+        let mut parts: SmallVec<[(usize, f64); 4]> = SmallVec::new();
         let mut total = 0.0;
         for (&column, &value) in self.basis.iter().zip(&self.values) {
             if let Column::Cut(cut) = column

@@ -60,33 +60,54 @@ impl Matching<'_> {
 
 /// The column of each row, or none.
 pub fn match_by_prices(matching: &Matching<'_>) -> Result<Vec<Option<usize>>, SolveError> {
-    match_from_prices(matching, &mut vec![0.0; matching.capacities.len()])
+    let mut matcher = Matcher::default();
+    matcher.find(matching)?;
+    Ok(matcher.columns)
 }
 
-/// As [`match_by_prices`], from the prices that an earlier matching of much the same rows left, which are replaced by those of this one.
-pub fn match_from_prices(matching: &Matching<'_>, prices: &mut Vec<f64>) -> Result<Vec<Option<usize>>, SolveError> {
-    matching.check()?;
-    if prices.len() != matching.capacities.len() || prices.iter().any(|price| !price.is_finite() || *price < 0.0) {
-        prices.clear();
-        prices.resize(matching.capacities.len(), 0.0);
+/// A matching engine that is asked again and again: it begins with the prices that the last matching left, which is quick where the rows
+/// are much the same, and keeps its lists.
+#[derive(Debug, Default)]
+pub struct Matcher {
+    prices: Vec<f64>,
+    market: Lists,
+    exits: Exits,
+    free: Vec<f64>,
+    columns: Vec<Option<usize>>,
+    keyed: Vec<(f64, usize)>,
+}
+
+impl Matcher {
+    /// Begins the next matching without prices.
+    pub fn forget_prices(&mut self) {
+        self.prices.clear();
     }
-    Market::new(matching, prices).find_prices(prices);
-    let mut state = State {
-        matching,
-        free: matching.capacities.to_vec(),
-        column_of: vec![None; matching.sizes.len()],
-        exits: Exits::default(),
-    };
-    state.take(prices);
-    state.fill();
-    state.improve();
-    state.fill();
-    Ok(state.column_of)
+
+    /// The column of each row, or none.
+    pub fn find(&mut self, matching: &Matching<'_>) -> Result<&mut [Option<usize>], SolveError> {
+        matching.check()?;
+        let Self { prices, market, exits, free, columns, keyed } = self;
+        if prices.len() != matching.capacities.len() || prices.iter().any(|price| !price.is_finite() || *price < 0.0) {
+            prices.clear();
+            prices.resize(matching.capacities.len(), 0.0);
+        }
+        Market::new(matching, market, prices).find_prices(prices);
+        free.clear();
+        free.extend_from_slice(matching.capacities);
+        columns.clear();
+        columns.resize(matching.sizes.len(), None);
+        let mut state = State { matching, free, column_of: columns, exits, keyed };
+        state.take(prices);
+        state.fill();
+        state.improve();
+        state.fill();
+        Ok(columns)
+    }
 }
 
-/// What rows want at prices, pool by pool: each list holds one number a row.
-struct Market<'a> {
-    matching: &'a Matching<'a>,
+/// Numbers of rows by pool: each list holds one number a row.
+#[derive(Debug, Default)]
+struct Lists {
     /// What a row is worth in each pool; nothing at all where it cannot be.
     values: Vec<Vec<f64>>,
     /// What is left of that beyond the price.
@@ -97,16 +118,29 @@ struct Market<'a> {
     limits: Vec<(f64, f64)>,
 }
 
+/// What rows want at prices, pool by pool.
+struct Market<'a> {
+    matching: &'a Matching<'a>,
+    lists: &'a mut Lists,
+}
+
 impl<'a> Market<'a> {
-    fn new(matching: &'a Matching<'a>, prices: &[f64]) -> Self {
-        let rows = matching.sizes.len();
-        let value = |row: usize, pool: usize| {
-            let value = matching.row(row)[pool];
-            if value > 0.0 && matching.sizes[row] <= matching.capacities[pool] { value } else { f64::NEG_INFINITY }
-        };
-        let values = (0..prices.len()).map(|pool| (0..rows).map(|row| value(row, pool)).collect()).collect::<Vec<Vec<f64>>>();
-        let surplus = values.iter().zip(prices).map(|(values, price)| beyond(values, matching.sizes, *price).collect()).collect();
-        Self { matching, values, surplus, elsewhere: vec![0.0; rows], limits: Vec::with_capacity(rows) }
+    fn new(matching: &'a Matching<'a>, lists: &'a mut Lists, prices: &[f64]) -> Self {
+        lists.values.resize_with(prices.len(), Vec::new);
+        lists.surplus.resize_with(prices.len(), Vec::new);
+        for (pool, (values, surplus)) in lists.values.iter_mut().zip(&mut lists.surplus).enumerate() {
+            let capacity = matching.capacities[pool];
+            let rows = matching.values.chunks_exact(prices.len()).zip(matching.sizes);
+            let value =
+                |(row, size): (&[f64], &f64)| if row[pool] > 0.0 && *size <= capacity { row[pool] } else { f64::NEG_INFINITY };
+            values.clear();
+            values.extend(rows.map(value));
+            surplus.clear();
+            surplus.extend(beyond(values, matching.sizes, prices[pool]));
+        }
+        lists.elsewhere.clear();
+        lists.elsewhere.resize(matching.sizes.len(), 0.0);
+        Self { matching, lists }
     }
 
     /// Prices at which the wanted units fit, pool by pool.
@@ -117,8 +151,9 @@ impl<'a> Market<'a> {
                 let next = self.fitting_price(pool);
                 moved |= next.to_bits() != price.to_bits();
                 *price = next;
-                self.surplus[pool].clear();
-                self.surplus[pool].extend(beyond(&self.values[pool], self.matching.sizes, next));
+                let Lists { values, surplus, .. } = &mut *self.lists;
+                surplus[pool].clear();
+                surplus[pool].extend(beyond(&values[pool], self.matching.sizes, next));
             }
             if !moved {
                 break;
@@ -128,25 +163,26 @@ impl<'a> Market<'a> {
 
     /// The smallest price of a pool, the others given, at which the rows that want it fit.
     fn fitting_price(&mut self, pool: usize) -> f64 {
-        self.elsewhere.fill(0.0);
-        for (other, surplus) in self.surplus.iter().enumerate() {
+        let Lists { values, surplus, elsewhere, limits } = &mut *self.lists;
+        elsewhere.fill(0.0);
+        for (other, surplus) in surplus.iter().enumerate() {
             if other != pool {
-                for (most, &surplus) in self.elsewhere.iter_mut().zip(surplus) {
+                for (most, &surplus) in elsewhere.iter_mut().zip(surplus) {
                     *most = if surplus > *most { surplus } else { *most };
                 }
             }
         }
         // A row wants the pool below one price of its own: where its surplus meets its next best.
-        self.limits.clear();
+        limits.clear();
         let mut wanted = 0.0;
-        for ((&value, &other), &size) in self.values[pool].iter().zip(&self.elsewhere).zip(self.matching.sizes) {
+        for ((&value, &other), &size) in values[pool].iter().zip(&*elsewhere).zip(self.matching.sizes) {
             if value > other {
-                self.limits.push(((value - other) / size, size));
+                limits.push(((value - other) / size, size));
                 wanted += size;
             }
         }
         let capacity = self.matching.capacities[pool];
-        if wanted <= capacity { 0.0 } else { limit_at(&mut self.limits, wanted, capacity) }
+        if wanted <= capacity { 0.0 } else { limit_at(limits, wanted, capacity) }
     }
 }
 
@@ -177,15 +213,17 @@ fn limit_at(mut limits: &mut [(f64, f64)], mut total: f64, mut room: f64) -> f64
 
 struct State<'a> {
     matching: &'a Matching<'a>,
-    free: Vec<f64>,
-    column_of: Vec<Option<usize>>,
+    free: &'a mut [f64],
+    column_of: &'a mut [Option<usize>],
     /// Kept while a matching is improved.
-    exits: Exits,
+    exits: &'a mut Exits,
+    /// Emptied before every use.
+    keyed: &'a mut Vec<(f64, usize)>,
 }
 
 /// For each column, size and refuge, the row that loses least by going there from the column. With it an exchange is found without
 /// looking at the rows one by one.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Exits {
     /// The different sizes.
     sizes: Vec<f64>,
@@ -193,6 +231,8 @@ struct Exits {
     size_of: Vec<u32>,
     /// Loss and row by column, size and refuge; the last refuge is to wait.
     least: Vec<(f64, u32)>,
+    /// No row on a column ever had a smaller loss than this: most exchanges are ruled out by it alone.
+    lowest: Vec<f64>,
 }
 
 /// Nobody could leave.
@@ -207,18 +247,22 @@ struct Exit {
 }
 
 impl Exits {
-    fn new(sizes: &[f64], pools: usize) -> Self {
-        let mut different: Vec<f64> = Vec::new();
-        let size_of = sizes.iter().map(|size| {
-            let known = different.iter().position(|known| known.to_bits() == size.to_bits());
-            known.unwrap_or_else(|| {
-                different.push(*size);
-                different.len() - 1
-            }) as u32
-        });
-        let size_of = size_of.collect();
-        let least = vec![NO_EXIT; pools * different.len() * (pools + 1)];
-        Self { sizes: different, size_of, least }
+    /// Forgets everything and takes up other rows.
+    fn renew(&mut self, sizes: &[f64], pools: usize) {
+        self.sizes.clear();
+        self.size_of.clear();
+        for size in sizes {
+            let known = self.sizes.iter().position(|known| known.to_bits() == size.to_bits());
+            let place = known.unwrap_or_else(|| {
+                self.sizes.push(*size);
+                self.sizes.len() - 1
+            });
+            self.size_of.push(place as u32);
+        }
+        self.least.clear();
+        self.least.resize(pools * self.sizes.len() * (pools + 1), NO_EXIT);
+        self.lowest.clear();
+        self.lowest.resize(pools, f64::INFINITY);
     }
 
     /// The exits of one size from a column.
@@ -229,6 +273,7 @@ impl Exits {
     /// Notes what a row on a column would lose.
     fn note(&mut self, row: usize, column: usize, values: &[f64]) {
         let size = self.size_of[row] as usize;
+        let mut lowest = self.lowest[column];
         let exits = self.of(column, size, values.len());
         for (refuge, exit) in exits.iter_mut().enumerate() {
             let there = values.get(refuge).copied().unwrap_or(0.0);
@@ -236,8 +281,10 @@ impl Exits {
             let loss = values[column] - there;
             if open && (loss, row as u32) < *exit {
                 *exit = (loss, row as u32);
+                lowest = lowest.min(loss);
             }
         }
+        self.lowest[column] = lowest;
     }
 }
 
@@ -254,8 +301,11 @@ impl State<'_> {
             let per_unit = matching.row(row).iter().zip(prices).map(|(value, price)| value / matching.sizes[row] - price);
             per_unit.fold(f64::NEG_INFINITY, f64::max)
         };
-        for row in ordered((0..matching.sizes.len()).map(|row| (key(row), row)).collect()) {
-            let free = &self.free;
+        self.keyed.clear();
+        self.keyed.extend((0..matching.sizes.len()).map(|row| (key(row), row)));
+        order(self.keyed);
+        for place in 0..self.keyed.len() {
+            let (row, free) = (self.keyed[place].1, &*self.free);
             if let Some((column, surplus)) = matching.best(row, prices, |column| matching.sizes[row] <= free[column])
                 && surplus >= 0.0
             {
@@ -267,16 +317,17 @@ impl State<'_> {
     /// Rows still without a column, by value per unit over all entries, wherever there is room.
     fn fill(&mut self) {
         let pools = self.matching.capacities.len();
-        let mut entries = Vec::new();
+        self.keyed.clear();
         for (row, _) in self.column_of.iter().enumerate().filter(|(_, column)| column.is_none()) {
             for (column, &value) in self.matching.row(row).iter().enumerate() {
                 if value > 0.0 && self.matching.sizes[row] <= self.free[column] {
-                    entries.push((value / self.matching.sizes[row], row * pools + column));
+                    self.keyed.push((value / self.matching.sizes[row], row * pools + column));
                 }
             }
         }
-        for entry in ordered(entries) {
-            let (row, column) = (entry / pools, entry % pools);
+        order(self.keyed);
+        for place in 0..self.keyed.len() {
+            let (row, column) = (self.keyed[place].1 / pools, self.keyed[place].1 % pools);
             if self.column_of[row].is_none() && self.matching.sizes[row] <= self.free[column] {
                 self.place(row, column);
             }
@@ -287,7 +338,7 @@ impl State<'_> {
     fn improve(&mut self) {
         let (rows, pools) = (self.column_of.len(), self.free.len());
         let mut budget = EXCHANGES_MAX;
-        self.exits = Exits::new(self.matching.sizes, pools);
+        self.exits.renew(self.matching.sizes, pools);
         for row in 0..rows {
             if let Some(column) = self.column_of[row] {
                 self.exits.note(row, column, self.matching.row(row));
@@ -324,6 +375,9 @@ impl State<'_> {
             return gain > 0.0;
         }
         *budget = budget.saturating_sub(self.exits.sizes.len());
+        if gain - self.exits.lowest[column] <= LEAST_GAIN * values[column] {
+            return false;
+        }
         let Some(exit) = self.best_exit(row, column, gain) else { return false };
         self.shift(exit.row, exit.refuge, budget);
         self.shift(row, Some(column), budget);
@@ -379,10 +433,9 @@ impl State<'_> {
     }
 }
 
-/// Indices by falling key; equal keys keep their order.
-fn ordered(mut keyed: Vec<(f64, usize)>) -> Vec<usize> {
+/// Falling keys; equal ones in the order of their indices.
+fn order(keyed: &mut [(f64, usize)]) {
     keyed.sort_unstable_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1)));
-    keyed.into_iter().map(|(_, index)| index).collect()
 }
 
 #[cfg(test)]

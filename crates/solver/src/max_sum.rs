@@ -143,7 +143,7 @@ impl<'a> Kernel<'a> {
             if found.prices.iter().all(|&price| price < 0.999 * upper) {
                 return Ok(found);
             }
-            start.clone_from(&found.prices);
+            start = found.prices.to_vec();
             upper *= 16.0;
         }
         Err(SolveError::Backend("prices grow without bound".to_owned()))

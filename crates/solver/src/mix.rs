@@ -6,13 +6,17 @@
 
 use crate::climb::Peak;
 use crate::envelope::{Choice, IDLE};
-use crate::sweep::{Oracle, Rows};
+use crate::sweep::{Oracle, PerPool, Rows};
+use smallvec::{SmallVec, smallvec};
 
 /// A row that the mixture treats in several ways, with the weight of each.
 struct Split {
     row: usize,
-    ways: Vec<(Choice, f64)>,
+    ways: Ways,
 }
+
+/// Ways to treat a row, with their weights: seldom more than two.
+type Ways = SmallVec<[(Choice, f64); 2]>;
 
 /// The allocation that a peak describes, scaled to fit the pools; rows × columns.
 pub(crate) fn recover(oracle: &Oracle<'_>, peak: &Peak) -> Vec<f64> {
@@ -24,7 +28,7 @@ pub(crate) fn recover(oracle: &Oracle<'_>, peak: &Peak) -> Vec<f64> {
     let mut shares = vec![0.0; oracle.problem.rows() * columns];
     oracle.visit(Rows::All, &peak.prices, |seen| write(&mut shares, columns, seen.row, &[(seen.choice, 1.0)]));
     let mut splits = splits(oracle, peak);
-    let mixed: Vec<Vec<(Choice, f64)>> = splits.iter().map(|split| split.ways.clone()).collect();
+    let mixed: Vec<Ways> = splits.iter().map(|split| split.ways.clone()).collect();
     let mixed_load = peak.load();
     gather(oracle, &mut splits);
     for split in &splits {
@@ -62,7 +66,7 @@ fn write(shares: &mut [f64], columns: usize, row: usize, ways: &[(Choice, f64)])
 fn fullest(oracle: &Oracle<'_>, shares: &[f64]) -> f64 {
     let problem = oracle.problem;
     let columns = problem.columns();
-    let (mut used, mut block) = (vec![0.0; columns], vec![0.0; columns]);
+    let (mut used, mut block): (PerPool, PerPool) = (smallvec![0.0; columns], smallvec![0.0; columns]);
     for (row, share) in shares.chunks_exact(columns).enumerate() {
         let load = problem.sizes()[row] * problem.counts()[row];
         for (block, &fraction) in block.iter_mut().zip(share) {
@@ -82,7 +86,7 @@ fn fullest(oracle: &Oracle<'_>, shares: &[f64]) -> f64 {
 fn splits(oracle: &Oracle<'_>, peak: &Peak) -> Vec<Split> {
     let count = peak.open.as_ref().map_or(oracle.problem.rows(), Vec::len);
     let rows = peak.open.as_deref().map_or(Rows::All, Rows::Some);
-    let mut ways: Vec<Vec<(Choice, f64)>> = vec![Vec::new(); count];
+    let mut ways: Vec<Ways> = vec![Ways::new(); count];
     let mut names = vec![0; count];
     for (prices, share) in &peak.mixture {
         let mut index = 0;
@@ -101,7 +105,7 @@ fn splits(oracle: &Oracle<'_>, peak: &Peak) -> Vec<Split> {
 /// A move within one row: from its last way to its first, and what that does to the pools.
 struct Held {
     split: usize,
-    effect: Vec<f64>,
+    effect: PerPool,
 }
 
 /// Shifts weight inside rows along directions that cancel in every pool until at most one row per pool stays split.
@@ -125,10 +129,10 @@ fn gather(oracle: &Oracle<'_>, splits: &mut [Split]) {
 }
 
 /// Load change per unit of weight moved from the last way of a row to its first.
-fn effect(oracle: &Oracle<'_>, split: &Split) -> Vec<f64> {
+fn effect(oracle: &Oracle<'_>, split: &Split) -> PerPool {
     let problem = oracle.problem;
     let load = problem.sizes()[split.row] * problem.counts()[split.row];
-    let mut change = vec![0.0; problem.columns()];
+    let mut change: PerPool = smallvec![0.0; problem.columns()];
     for (way, sign) in [(split.ways.first(), 1.0), (split.ways.last(), -1.0)] {
         for (column, time) in way.map_or([(IDLE, 0.0); 2], |(choice, _)| choice.parts()) {
             if column != IDLE {
@@ -139,7 +143,7 @@ fn effect(oracle: &Oracle<'_>, split: &Split) -> Vec<f64> {
     change
 }
 
-fn effects(held: &[Held]) -> Vec<&[f64]> {
+fn effects(held: &[Held]) -> SmallVec<[&[f64]; 8]> {
     held.iter().map(|held| held.effect.as_slice()).collect()
 }
 
@@ -147,7 +151,7 @@ fn effects(held: &[Held]) -> Vec<&[f64]> {
 pub(crate) fn combination(held: &[&[f64]], effect: &[f64]) -> Option<Vec<f64>> {
     let (rows, columns) = (effect.len(), held.len());
     let width = columns + 1;
-    let mut table = vec![0.0; rows * width];
+    let mut table: SmallVec<[f64; 32]> = smallvec![0.0; rows * width];
     for row in 0..rows {
         for (column, held) in held.iter().enumerate() {
             table[row * width + column] = held[row];
@@ -234,8 +238,8 @@ mod tests {
     #[test]
     fn a_way_that_is_empty_already_is_the_one_that_goes() {
         let way = |left: usize| Choice { left, right: IDLE, weight: 0.0, weight_slope: 0.0 };
-        let mut splits = [Split { row: 0, ways: vec![(way(0), 1.0), (way(1), 0.0)] }];
+        let mut splits = [Split { row: 0, ways: smallvec![(way(0), 1.0), (way(1), 0.0)] }];
         shift(&mut splits, 0, &[], &[]);
-        assert_eq!(splits[0].ways, [(way(0), 1.0)]);
+        assert_eq!(splits[0].ways.as_slice(), [(way(0), 1.0)]);
     }
 }

@@ -14,7 +14,8 @@ use crate::master::{PriceBox, Scale};
 use crate::mix::recover;
 use crate::problem::Problem;
 use crate::requirement::{Ceiling, Requirement};
-use crate::sweep::{Oracle, Rows, Tally};
+use crate::sweep::{Oracle, PerPool, Rows, Tally};
+use smallvec::smallvec;
 
 /// Part of the dearest pool's price from which on a cost is one, and not noise.
 pub(crate) const CLEAR_COST: f64 = 1e-7;
@@ -158,7 +159,7 @@ pub(crate) type Inner<'a> = dyn FnMut(&Oracle<'_>, &[f64], f64) -> Result<Peak, 
 
 /// Where a search may begin.
 pub(crate) struct Guess {
-    prices: Vec<f64>,
+    prices: PerPool,
     level: f64,
     /// Relative radius within which the prices are trusted.
     radius: f64,
@@ -168,7 +169,7 @@ pub(crate) struct Guess {
 pub(crate) struct Search {
     pub upper: f64,
     /// Prices at which the requirements of any higher level cost more than there is; none if rows' own limits are the bound.
-    pub proof: Option<Vec<f64>>,
+    pub proof: Option<PerPool>,
     pub peak: Peak,
     pub steps: usize,
 }
@@ -371,10 +372,10 @@ fn estimate(oracle: &Oracle<'_>, cap: f64) -> Option<Guess> {
 /// Where a descent of the level begins.
 struct Start {
     level: f64,
-    prices: Vec<f64>,
+    prices: PerPool,
     radius: f64,
     /// Prices that forbid anything above the level, if there are any.
-    proof: Option<Vec<f64>>,
+    proof: Option<PerPool>,
 }
 
 /// Lowers the level until a mixture meets it.
@@ -391,7 +392,7 @@ pub(crate) fn search(
             let level = first_bound(oracle, cap, level.clamp(0.0, cap), &prices);
             Start { level, radius, proof: (level < cap).then(|| prices.clone()), prices }
         }
-        None => Start { level: cap, prices: vec![1.0 / columns as f64; columns], radius: f64::INFINITY, proof: None },
+        None => Start { level: cap, prices: smallvec![1.0 / columns as f64; columns], radius: f64::INFINITY, proof: None },
     };
     descend(oracle, start, precision, inner)
 }
@@ -492,7 +493,7 @@ fn certify(oracle: &Oracle<'_>, search: &Search, method: Method, steps: usize) -
     // The sums behind the bound are exact to some units in the last place.
     let upper_bound = (search.upper * (1.0 + 1e-14)).max(level);
     let gap = if upper_bound > 0.0 { (upper_bound - level) / upper_bound } else { 0.0 };
-    let prices = search.proof.as_ref().unwrap_or(&search.peak.prices).clone();
+    let prices = search.proof.as_ref().unwrap_or(&search.peak.prices).to_vec();
     LevelSolution {
         shares,
         level,

@@ -12,6 +12,10 @@
 use crate::envelope::{Choice, CostSign, IDLE, choose, settled};
 use crate::problem::Problem;
 use crate::requirement::Requirement;
+use smallvec::{SmallVec, smallvec};
+
+/// One number a pool, on the stack for as many pools as most problems have: small problems are solved many thousand times.
+pub(crate) type PerPool = SmallVec<[f64; 8]>;
 
 /// What rows are worth beside what they must reach: row `i` on column `j` gains `weights[i]·factors[j]·rate[i][j]`.
 #[derive(Debug, Clone, Copy)]
@@ -43,14 +47,14 @@ pub(crate) struct Tally {
     /// The part of the cost that does not depend on prices: minus the gains.
     pub offset: f64,
     /// Load of each pool, 1 = full.
-    pub usage: Vec<f64>,
+    pub usage: PerPool,
     /// How the load grows with the level.
-    pub growth: Vec<f64>,
+    pub growth: PerPool,
 }
 
 impl Tally {
     pub fn new(columns: usize) -> Self {
-        Self { offset: 0.0, usage: vec![0.0; columns], growth: vec![0.0; columns] }
+        Self { offset: 0.0, usage: smallvec![0.0; columns], growth: smallvec![0.0; columns] }
     }
 
     /// The cost at prices.
@@ -183,9 +187,9 @@ impl Oracle<'_> {
     }
 
     /// Prices per unit of each pool, padded to the row stride.
-    fn per_unit(&self, prices: &[f64]) -> Vec<f64> {
+    fn per_unit(&self, prices: &[f64]) -> PerPool {
         let (_, stride) = self.problem.padded_rates();
-        let mut unit = vec![0.0; stride];
+        let mut unit: PerPool = smallvec![0.0; stride];
         for ((unit, &price), &capacity) in unit.iter_mut().zip(prices).zip(self.problem.capacities()) {
             *unit = if capacity > 0.0 { price / capacity } else { 0.0 };
         }

@@ -7,6 +7,8 @@
 //! Always: the totals are those given, no job has more than all its time, and no job is below the floor (to rounding, and as far as the
 //! average is not).
 
+use smallvec::SmallVec;
+
 /// Identical jobs.
 pub(super) struct Class<'a> {
     /// Rate on each type.
@@ -25,10 +27,15 @@ struct Way {
     jobs: f64,
 }
 
+/// The ways of a class: few, because there are few types.
+type Ways = SmallVec<[Way; 8]>;
+/// Types with the time left on them.
+type Times = SmallVec<[(usize, f64); 8]>;
+
 /// Writes each member's shares into `shares` (claims × types).
 pub(super) fn deal(class: &Class<'_>, members: &[u32], shares: &mut [f64]) {
     let types = class.rates.len();
-    let ways = if members.len() > 1 { ways(class, members.len() as f64) } else { Vec::new() };
+    let ways = if members.len() > 1 { ways(class, members.len() as f64) } else { Ways::new() };
     let followed: f64 = ways.iter().map(|way| way.jobs).sum();
     // All ways together are followed by all members, up to rounding. Were it otherwise, stretching them would use what is not there.
     if (followed - members.len() as f64).abs() > 1e-6 * members.len() as f64 {
@@ -63,9 +70,9 @@ pub(super) fn deal(class: &Class<'_>, members: &[u32], shares: &mut [f64]) {
 }
 
 /// The ways of a class of `count` jobs; their sum is `count` times the average.
-fn ways(class: &Class<'_>, count: f64) -> Vec<Way> {
+fn ways(class: &Class<'_>, count: f64) -> Ways {
     // Fastest first. Time on a type that gives nothing is not dealt out.
-    let mut left: Vec<(usize, f64)> = class
+    let mut left: Times = class
         .shares
         .iter()
         .enumerate()
@@ -78,7 +85,7 @@ fn ways(class: &Class<'_>, count: f64) -> Vec<Way> {
     let floor = class.floor.min(total / count).max(0.0);
     let mut surplus = total - floor * count;
     let mut jobs_left = count;
-    let mut ways = Vec::new();
+    let mut ways = Ways::new();
     // Jobs with all their time on the fastest types, as long as the others keep enough for their floors.
     let negligible = 1e-12 * total;
     let mut start = 0;
@@ -99,9 +106,9 @@ fn ways(class: &Class<'_>, count: f64) -> Vec<Way> {
 }
 
 /// Ways that reach exactly the floor: types too slow for it are filled up with faster ones, and who is left stays on one type.
-fn ways_at_floor(class: &Class<'_>, left: &[(usize, f64)], floor: f64, jobs: f64) -> Vec<Way> {
+fn ways_at_floor(class: &Class<'_>, left: &[(usize, f64)], floor: f64, jobs: f64) -> Ways {
     let rate = |gpu_type: usize| class.rates[gpu_type];
-    let mut ways = Vec::new();
+    let mut ways = Ways::new();
     if floor <= 0.0 {
         // Nobody needs anything of what is left: spread evenly, type by type.
         let time: f64 = left.iter().map(|entry| entry.1).sum();
@@ -117,8 +124,8 @@ fn ways_at_floor(class: &Class<'_>, left: &[(usize, f64)], floor: f64, jobs: f64
         }
         return ways;
     }
-    let mut fast: Vec<(usize, f64)> = left.iter().copied().filter(|entry| rate(entry.0) >= floor).collect();
-    let mut slow = left.iter().copied().filter(|entry| rate(entry.0) < floor).collect::<Vec<_>>();
+    let mut fast: Times = left.iter().copied().filter(|entry| rate(entry.0) >= floor).collect();
+    let mut slow = left.iter().copied().filter(|entry| rate(entry.0) < floor).collect::<Times>();
     while let (Some(&(quick, quick_time)), Some(&(sluggish, slow_time))) = (fast.last(), slow.last()) {
         // All of a job's time, so divided that it just reaches the floor.
         let part = (floor - rate(sluggish)) / (rate(quick) - rate(sluggish));

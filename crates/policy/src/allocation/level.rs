@@ -65,7 +65,11 @@ pub(super) struct Levelled {
 /// Raises the common level as far as it goes and then, with prices, maximises the sum of rates over fair rates with that level as floor.
 pub(super) fn level_then_sum(rows: &Rows, need: &Need, solver: Solver, warm: &mut Option<Warm>) -> Result<Levelled, SolveError> {
     let requirement = Requirement::general(&[], &need.slope, &need.bend, Ceiling::Common)?;
-    let mut found = first_pass(rows, need, &requirement, solver, warm)?;
+    let mut found = match first_pass(rows, need, &requirement, solver, warm) {
+        // An interior point that does not come to an end says nothing about the prices.
+        Err(SolveError::Backend(_)) if solver == Solver::Interior => first_pass(rows, need, &requirement, Solver::Price, warm)?,
+        outcome => outcome?,
+    };
     // Where requirements differ by orders of magnitude, an interior point may end too far from the optimum. It says so itself.
     if solver == Solver::Interior
         && found.upper_bound - found.level > TOLERANCE * found.upper_bound

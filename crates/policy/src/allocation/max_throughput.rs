@@ -4,6 +4,9 @@
 //! together is made as large as it can be, up to all of them, then the sum is maximised with that as floors: where not every deadline can be
 //! kept, everybody with one gets the same part of what it needs, rather than nobody anything. Deadlines that have passed, or that the
 //! claim could not keep even alone, ask for nothing.
+//!
+//! Which of several identical claims make the steps is all the same to the sum: those with the least left to do go first, so that each
+//! waits for as little as possible.
 
 use super::demand::{Allocation, Claim, Demand, relative_gap};
 use super::interior;
@@ -102,8 +105,12 @@ impl Allocator for MaxThroughput {
                 (found.shares, found.value, found.upper_bound, "clarabel")
             }
         };
+        let shortest_first = |members: &mut [u32]| {
+            let left = |member: u32| demand.claims[member as usize].remaining;
+            members.sort_by(|&one, &other| left(one).total_cmp(&left(other)));
+        };
         Ok(Allocation {
-            shares: rows.expand(shares, &floors),
+            shares: rows.expand_in_order(shares, &floors, shortest_first),
             pairs: Vec::new(),
             objective,
             upper_bound,
@@ -111,5 +118,33 @@ impl Allocator for MaxThroughput {
             rows: rows.problem.rows(),
             solver,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::demand::NoPairs;
+    use super::*;
+    use rota_core::JobId;
+
+    #[test]
+    fn of_identical_claims_those_with_least_left_go_first() {
+        let claim = |id: u32, remaining: f64| Claim {
+            id: JobId(id),
+            class: 0,
+            rates: Box::new([2.0]),
+            gang: 1.0,
+            weight: 1.0,
+            remaining,
+            age: 0.0,
+            deadline: None,
+            entity: 0,
+        };
+        let claims = [claim(0, 300.0), claim(1, 10.0), claim(2, 20.0)];
+        let demand = Demand { claims: &claims, gpus: &[2.0], prices: &[1.0], pairs: &NoPairs, entities: &[] };
+        let found = MaxThroughput::new(Value::Steps, Solver::Price).allocate(&demand).unwrap();
+        for (share, wanted) in found.shares.iter().zip([0.0, 1.0, 1.0]) {
+            assert!((share - wanted).abs() < 1e-6, "{:?}", found.shares);
+        }
     }
 }

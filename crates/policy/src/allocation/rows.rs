@@ -104,7 +104,12 @@ impl Rows {
 
     /// What every claim gets, claims × types, from what each row got on average. No member of a row falls below the row's floor.
     pub fn expand(&self, shares: Vec<f64>, floors: &[f64]) -> Vec<f64> {
-        let shares = self.dealt(shares, floors);
+        self.expand_in_order(shares, floors, |_| {})
+    }
+
+    /// As [`Self::expand`]; what is to be had above the floor goes to the members of a row in the order that `order` brings them into.
+    pub fn expand_in_order(&self, shares: Vec<f64>, floors: &[f64], order: impl Fn(&mut [u32])) -> Vec<f64> {
+        let shares = self.dealt(shares, floors, order);
         match &self.parts {
             None => shares,
             Some(parts) => shares.iter().flat_map(|time| parts.iter().map(move |part| time * part)).collect(),
@@ -112,7 +117,7 @@ impl Rows {
     }
 
     /// What every claim gets, claims × pools.
-    fn dealt(&self, shares: Vec<f64>, floors: &[f64]) -> Vec<f64> {
+    fn dealt(&self, shares: Vec<f64>, floors: &[f64], order: impl Fn(&mut [u32])) -> Vec<f64> {
         let types = self.problem.columns();
         if self.row_of.is_none() && self.claims.len() == self.all_claims {
             return shares;
@@ -139,7 +144,9 @@ impl Rows {
         }
         for row in 0..self.problem.rows() {
             let class = Class { rates: self.problem.rates(row), shares: &shares[row * types..][..types], floor: floors[row] };
-            deal(&class, &members[ends[row]..ends[row + 1]], &mut expanded);
+            let members = &mut members[ends[row]..ends[row + 1]];
+            order(members);
+            deal(&class, members, &mut expanded);
         }
         expanded
     }

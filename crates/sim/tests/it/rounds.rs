@@ -51,3 +51,11 @@ fn the_plan_follows_what_changed_at_the_next_round() {
         assert!((0.0..=10.0).contains(&waited), "job {number} waited {waited}");
     }
 }
+
+#[test]
+fn where_nobody_who_waits_has_a_share_the_next_shares_say_who_runs() {
+    // The sum of steps gives the one GPU to the shortest of identical jobs, and the others nothing: not even a claim on what it leaves.
+    let bound = scene("v100:1", [job(0.0, 100.0), job(0.0, 300.0), job(0.0, 200.0)]);
+    let options = SimOptions { mechanism: Mechanism::Rounds { length: seconds(360.0) }, ..SimOptions::default() };
+    assert_eq!(run_with(&bound, "max-throughput-perf", &options).finishes(), [100.0, 600.0, 300.0]);
+}
