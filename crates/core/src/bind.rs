@@ -3,7 +3,9 @@
 //! Afterwards every job is known to fit the cluster when it is empty, has its work in reference time, a speed on each
 //! GPU type, and a *shape*: jobs of one shape fit or do not fit together, which lets placement skip them together.
 
-use crate::{Cluster, DependencyCondition, GpuId, GpuTypeId, Job, JobId, MilliGpu, Names, Span, ThroughputTable, Workload};
+use crate::{
+    Cluster, DependencyCondition, GpuId, GpuTypeId, Job, JobId, MilliGpu, Names, Slice, Span, ThroughputTable, Workload,
+};
 use std::collections::HashMap;
 
 /// A set of GPU types, as bits.
@@ -102,6 +104,8 @@ pub struct Shape {
     pub share: MilliGpu,
     /// Memory on each GPU.
     pub memory_mib: u32,
+    /// With whom it may share a GPU.
+    pub group: u32,
     /// Over how many nodes it may be spread; 0 means any.
     pub nodes_max: u32,
     /// Types it can run on.
@@ -116,6 +120,11 @@ impl Shape {
     /// Whether it takes whole GPUs.
     pub fn is_exclusive(&self) -> bool {
         self.share == MilliGpu::WHOLE
+    }
+
+    /// What it takes of each GPU.
+    pub fn slice(&self) -> Slice {
+        Slice { share: self.share, memory_mib: self.memory_mib, group: self.group }
     }
 }
 
@@ -328,6 +337,14 @@ impl Bound {
         Ok(id)
     }
 
+    /// Gives a job another share and memory, because more is known of it. It must not be on GPUs.
+    pub fn reshape(&mut self, binder: &mut Binder, job: JobId, slice: Slice, table: &ThroughputTable) -> Result<(), BindProblem> {
+        let mut changed = Job { share: slice.share, memory_mib: slice.memory_mib, group: slice.group, ..self.job(job).clone() };
+        self.shape_of[job.index()] = binder.bind(self, &mut changed, table)?;
+        self.jobs[job.index()] = changed;
+        Ok(())
+    }
+
     /// The only GPUs that jobs of a shape may use, if not all.
     pub fn only(&self, shape: &Shape) -> Option<&[GpuId]> {
         shape.only.map(|row| &*self.gpu_sets[row as usize])
@@ -475,8 +492,16 @@ impl Binder {
             }
             row
         });
-        let shape =
-            Shape { gpus: job.gpus, share: job.share, memory_mib: job.memory_mib, nodes_max: job.nodes_max, types, speeds, only };
+        let shape = Shape {
+            gpus: job.gpus,
+            share: job.share,
+            memory_mib: job.memory_mib,
+            group: job.group,
+            nodes_max: job.nodes_max,
+            types,
+            speeds,
+            only,
+        };
         let next = ShapeId(bound.shapes.len() as u32);
         let id = *self.shape_ids.entry(shape).or_insert(next);
         if id == next {

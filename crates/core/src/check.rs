@@ -120,6 +120,9 @@ fn check_usage(snapshot: &Snapshot<'_>, gpu: GpuId, used: &Usage) -> Result<(), 
                 return Err(Violation::CannotShare(*a, *b));
             }
         }
+        jobs if jobs.iter().any(|(job, _)| snapshot.bound.job(*job).group != snapshot.bound.job(jobs[0].0).group) => {
+            return Err(Violation::CannotShare(jobs[0].0, jobs[1].0));
+        }
         _ if share > 1000 => return Err(Violation::ShareExceeded(gpu, share)),
         _ => {}
     }

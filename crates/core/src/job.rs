@@ -73,6 +73,8 @@ pub struct Job {
     pub share: MilliGpu,
     /// Memory it needs on each of its GPUs; 0 means not known (a whole GPU has enough).
     pub memory_mib: u32,
+    /// Jobs share a GPU only with those of the same group: under MPS, say, only those of one user can.
+    pub group: u32,
     /// Over how many nodes its gang may be spread; 0 means any number.
     pub nodes_max: u32,
     /// Run time, alone, on the reference GPU; with [`Job::steps`] it is found from the throughput table.
@@ -117,6 +119,7 @@ impl Job {
             gpu_types: Box::default(),
             share: MilliGpu::WHOLE,
             memory_mib: 0,
+            group: 0,
             nodes_max: 0,
             work,
             steps: 0.0,

@@ -73,6 +73,8 @@ pub struct Slice {
     pub share: MilliGpu,
     /// Memory on the GPU.
     pub memory_mib: u32,
+    /// With whom it may be shared: [`Job::group`](crate::Job::group).
+    pub group: u32,
 }
 
 /// One job with its state, and what follows from the two.

@@ -81,6 +81,14 @@ impl State {
         Ok(id)
     }
 
+    /// Gives a job that is not on GPUs another share and memory, because more is known of it.
+    pub fn reshape(&mut self, binder: &mut Binder, job: JobId, slice: Slice, table: &ThroughputTable) -> Result<(), BindProblem> {
+        debug_assert!(self.jobs[job.index()].phase != Phase::Running, "it holds GPUs by its old measure");
+        Arc::make_mut(&mut self.bound).reshape(binder, job, slice, table)?;
+        self.note_change(job);
+        Ok(())
+    }
+
     /// Takes in one event.
     pub fn apply(&mut self, event: &Event) {
         let now = event.time_ns;
@@ -130,7 +138,7 @@ impl State {
             }
             EventKind::Released { job } => self.unblock(*job, now),
             EventKind::Occupied { gpu, share, memory_mib } => {
-                self.set_outside(*gpu, Slice { share: *share, memory_mib: *memory_mib });
+                self.set_outside(*gpu, Slice { share: *share, memory_mib: *memory_mib, group: 0 });
             }
             EventKind::NodeLost { node } => self.set_node_up(*node, false),
             EventKind::NodeReturned { node } => self.set_node_up(*node, true),
@@ -192,7 +200,7 @@ impl State {
 
     fn slice(&self, job: JobId) -> Slice {
         let shape = self.bound.shape(job);
-        Slice { share: shape.share, memory_mib: shape.memory_mib }
+        shape.slice()
     }
 
     fn submit(&mut self, job: JobId, now: Time) {

@@ -53,7 +53,7 @@ impl<'a> Draft<'a> {
 
     fn slice(&self, job: JobId) -> Slice {
         let shape = self.snapshot.bound.shape(job);
-        Slice { share: shape.share, memory_mib: shape.memory_mib }
+        shape.slice()
     }
 
     /// Starts a job on the first of its types outside `closed` where it fits; says where.

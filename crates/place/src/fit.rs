@@ -111,7 +111,8 @@ fn eligible_gpus(pool: &Pool, shape: &Shape, only: Option<&[GpuId]>, gpu_type: G
         return idle().filter(is_allowed).collect();
     }
     let enough_memory = room.partly_used.range((i64::from(shape.memory_mib), 0, GpuId(0))..);
-    let partly_used = enough_memory.filter(|(_, share, _)| *share >= i32::from(shape.share.0)).map(|(_, _, gpu)| *gpu);
+    let has_room = |(_, share, gpu): &&(i64, i32, GpuId)| *share >= i32::from(shape.share.0) && pool.admits(*gpu, shape.group);
+    let partly_used = enough_memory.filter(has_room).map(|(_, _, gpu)| *gpu);
     partly_used.chain(idle()).filter(is_allowed).collect()
 }
 
@@ -160,12 +161,12 @@ mod tests {
         pool
     }
 
-    const WHOLE: Slice = Slice { share: MilliGpu::WHOLE, memory_mib: 0 };
+    const WHOLE: Slice = Slice { share: MilliGpu::WHOLE, memory_mib: 0, group: 0 };
 
     fn shape(gpus: u32) -> Shape {
         let mut types = TypeSet::EMPTY;
         types.insert(GpuTypeId(0));
-        Shape { gpus, share: MilliGpu::WHOLE, memory_mib: 0, nodes_max: 0, types, speeds: 0, only: None }
+        Shape { gpus, share: MilliGpu::WHOLE, memory_mib: 0, group: 0, nodes_max: 0, types, speeds: 0, only: None }
     }
 
     fn gang(pool: &Pool, shape: &Shape, score: Score) -> Option<Vec<u32>> {
@@ -213,8 +214,8 @@ mod tests {
     #[test]
     fn shared_gpus_are_packed_by_memory_or_spread() {
         let mut pool = Pool::new(&Cluster::from_spec("t4:3", 4).unwrap());
-        pool.take(&[GpuId(0)], Slice { share: MilliGpu(300), memory_mib: 10_000 });
-        pool.take(&[GpuId(1)], Slice { share: MilliGpu(300), memory_mib: 4_000 });
+        pool.take(&[GpuId(0)], Slice { share: MilliGpu(300), memory_mib: 10_000, group: 0 });
+        pool.take(&[GpuId(1)], Slice { share: MilliGpu(300), memory_mib: 4_000, group: 0 });
         let small = Shape { share: MilliGpu(500), memory_mib: 6_000, ..shape(1) };
         assert_eq!(gang(&pool, &small, Score::BestFit), Some(vec![0]));
         assert_eq!(gang(&pool, &Shape { memory_mib: 8_000, ..small }, Score::BestFit), Some(vec![1]));
@@ -222,5 +223,20 @@ mod tests {
         assert_eq!(gang(&pool, &small, Score::WorstFit), Some(vec![2]));
         assert_eq!(gang(&pool, &Shape { gpus: 3, ..small }, Score::BestFit), Some(vec![0, 1, 2]));
         assert_eq!(gang(&pool, &Shape { gpus: 3, memory_mib: 7_000, ..small }, Score::BestFit), None);
+    }
+
+    #[test]
+    fn groups_do_not_share_a_gpu() {
+        let mut pool = Pool::new(&Cluster::from_spec("a:2", 2).unwrap());
+        let small = Slice { share: MilliGpu(100), memory_mib: 1_000, group: 7 };
+        pool.take(&[GpuId(0)], small);
+        let of_group = |group: u32| Shape { share: MilliGpu(100), memory_mib: 1_000, group, ..shape(1) };
+        assert_eq!(gang(&pool, &of_group(7), Score::BestFit), Some(vec![0]));
+        assert_eq!(gang(&pool, &of_group(8), Score::BestFit), Some(vec![1]));
+        assert_eq!(gang(&pool, &of_group(0), Score::BestFit), Some(vec![1]));
+        assert!(!pool.has_room(&[GpuId(0)], Slice { group: 0, ..small }));
+        // A GPU that everybody has left is everybody's again.
+        pool.give(&[GpuId(0)], small);
+        assert!(pool.has_room(&[GpuId(0)], Slice { group: 0, ..small }));
     }
 }

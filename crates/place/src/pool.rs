@@ -16,6 +16,14 @@ struct Room {
     memory_mib: i64,
     /// Jobs on it, and strangers as one more.
     jobs: u16,
+    /// The group of the jobs on it; strangers have none.
+    group: u32,
+}
+
+impl Room {
+    fn admits(&self, group: u32) -> bool {
+        self.jobs == 0 || self.group == group
+    }
 }
 
 /// The GPUs of one type on one node.
@@ -110,7 +118,7 @@ impl Pool {
             block.set_idle(GpuId::from_index(index), true);
             pool.block_of.push(number as u32);
             let memory_mib = i64::from(pool.memory_mib[gpu.gpu_type.index()]);
-            pool.rooms.push(Room { share: i32::from(MilliGpu::WHOLE.0), memory_mib, jobs: 0 });
+            pool.rooms.push(Room { share: i32::from(MilliGpu::WHOLE.0), memory_mib, jobs: 0, group: 0 });
         }
         for number in 0..pool.blocks.len() {
             pool.list(number as u32);
@@ -126,6 +134,7 @@ impl Pool {
             room.share -= i32::from(slice.share.0);
             room.memory_mib -= i64::from(slice.memory_mib);
             room.jobs += 1;
+            room.group = slice.group;
             pool.relist(gpu, before);
         });
     }
@@ -138,6 +147,9 @@ impl Pool {
             room.share += i32::from(slice.share.0);
             room.memory_mib += i64::from(slice.memory_mib);
             room.jobs -= 1;
+            if room.jobs == 0 {
+                room.group = 0;
+            }
             pool.relist(gpu, before);
         });
     }
@@ -147,6 +159,7 @@ impl Pool {
         gpus.iter().all(|gpu| {
             let room = &self.rooms[gpu.index()];
             room.share >= i32::from(slice.share.0)
+                && room.admits(slice.group)
                 && room.memory_mib >= i64::from(slice.memory_mib)
                 && self.blocks[self.block_of[gpu.index()] as usize].up
         })
@@ -170,6 +183,9 @@ impl Pool {
             room.memory_mib += i64::from(before.memory_mib) - i64::from(after.memory_mib);
             room.jobs += u16::from(after.share.0 > 0);
             room.jobs -= u16::from(before.share.0 > 0);
+            if room.jobs == 0 {
+                room.group = 0;
+            }
             pool.relist(gpu, old);
         });
     }
@@ -183,6 +199,11 @@ impl Pool {
                 self.list(number);
             }
         }
+    }
+
+    /// Whether the jobs on a GPU, if any, are of this group.
+    pub(crate) fn admits(&self, gpu: GpuId, group: u32) -> bool {
+        self.rooms[gpu.index()].admits(group)
     }
 
     /// Idle GPUs of a type.
@@ -301,7 +322,7 @@ mod tests {
             let mut pool = Pool::new(&cluster);
             let mut held = Vec::new();
             for (gpu, share, memory_mib, release) in operations {
-                let slice = Slice { share: MilliGpu(share), memory_mib };
+                let slice = Slice { share: MilliGpu(share), memory_mib, group: 0 };
                 let gpus = [GpuId(gpu), GpuId((gpu + 1) % 30)];
                 if release && !held.is_empty() {
                     let (gpus, slice): ([GpuId; 2], Slice) = held.swap_remove(gpu as usize % held.len());
@@ -325,7 +346,7 @@ mod tests {
         let mut pool = Pool::new(&Cluster::from_spec("a:130", 65).unwrap());
         pool.set_node_up(NodeId(0), false);
         assert_eq!(pool.idle_of(GpuTypeId(0)), 65);
-        assert!(!pool.has_room(&[GpuId(0)], Slice { share: MilliGpu(1), memory_mib: 0 }));
+        assert!(!pool.has_room(&[GpuId(0)], Slice { share: MilliGpu(1), ..Slice::default() }));
         pool.set_node_up(NodeId(0), true);
         assert_eq!(pool.idle_of(GpuTypeId(0)), 130);
     }
