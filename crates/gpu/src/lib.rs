@@ -1,18 +1,23 @@
-//! The GPUs of one machine: which there are, what they do now, and what has changed about them.
+//! The GPUs of one machine: which there are, what they do now, what has changed about them, and how several jobs share one.
 //!
 //! [`Devices`] is the seam. Behind it are [`Nvml`] (NVIDIA's GPUs through NVIDIA's own library, opened at run time) and [`Virtual`]
 //! (GPUs that do not exist, for machines without any). What a device does not tell is `None`, never an error and never 0.
-//! Nothing here decides anything, and nothing is ever done to a device or to a process.
+//! Nothing here decides anything. Only [`Mps`] ever changes something about a device, through [`ComputeModes`], and it writes down
+//! first what it will have to put back.
 
+mod compute_mode;
 mod device;
 pub mod events;
 mod kind;
+mod mps;
 mod nvml;
 mod old_driver;
 mod virtual_devices;
 
+pub use compute_mode::{ComputeModes, ModeError};
 pub use device::{ComputeMode, Device, Devices, GpuError, Process, ProcessKind, ReadError, Reading};
 pub use events::{DeviceEvent, Look};
 pub use kind::kind_of;
+pub use mps::{Domain, Mps, MpsError, Recovered, Recovery};
 pub use nvml::Nvml;
-pub use virtual_devices::{Load, VIRTUAL_GPUS_MAX, Virtual, VirtualSpec, parse_virtual};
+pub use virtual_devices::{Load, VIRTUAL_GPUS_MAX, Virtual, VirtualModes, VirtualSpec, parse_virtual};

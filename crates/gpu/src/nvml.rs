@@ -4,7 +4,10 @@
 //! between cannot be asked about what no longer exists. Once anything says that the driver or a GPU is gone, the library is opened
 //! anew by the next [`list`](crate::Devices::list), which alone sees GPUs that return.
 
-use crate::{ComputeMode, Device, Devices, GpuError, Process, ProcessKind, ReadError, Reading, kind_of, old_driver};
+use crate::{
+    ComputeMode, ComputeModes, Device, Devices, GpuError, ModeError, Process, ProcessKind, ReadError, Reading, kind_of,
+    old_driver,
+};
 use nvml_wrapper::enum_wrappers::device::{ComputeMode as NvmlComputeMode, TemperatureSensor};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
@@ -112,17 +115,35 @@ impl Nvml {
     }
 
     fn read_one(&self, uuid: &str) -> Result<Reading, NvmlError> {
-        let library = self.library.as_ref().ok_or(NvmlError::DriverNotLoaded)?;
-        let gpu = match uuid.strip_prefix(PCI_PREFIX) {
-            Some(bus_id) => library.device_by_pci_bus_id(bus_id),
-            None => library.device_by_uuid(uuid),
-        };
-        let gpu = gpu.map_err(|error| match error {
-            NvmlError::NotFound | NvmlError::InvalidArg | NvmlError::NulError(_) => NvmlError::GpuLost,
-            error => error,
-        })?;
-        reading_of(&gpu)
+        reading_of(&handle_of(self.library.as_ref().ok_or(NvmlError::DriverNotLoaded)?, uuid)?)
     }
+
+    /// Asks about a device, of a library opened for this question alone if the driver was reset since ours was.
+    fn about<T>(&self, uuid: &str, ask: impl Fn(&mut Handle<'_>) -> Result<T, NvmlError>) -> Result<T, NvmlError> {
+        let answer = match &self.library {
+            Some(library) => handle_of(library, uuid).and_then(|mut gpu| ask(&mut gpu)),
+            None => Err(NvmlError::Uninitialized),
+        };
+        match answer {
+            Err(error) if is_driver_gone(&error) => {
+                let library = Library::builder().lib_path(&self.path).init()?;
+                handle_of(&library, uuid).and_then(|mut gpu| ask(&mut gpu))
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// The device of a UUID, or of a place on the bus that stands for one.
+fn handle_of<'nvml>(library: &'nvml Library, uuid: &str) -> Result<Handle<'nvml>, NvmlError> {
+    let gpu = match uuid.strip_prefix(PCI_PREFIX) {
+        Some(bus_id) => library.device_by_pci_bus_id(bus_id),
+        None => library.device_by_uuid(uuid),
+    };
+    gpu.map_err(|error| match error {
+        NvmlError::NotFound | NvmlError::InvalidArg | NvmlError::NulError(_) => NvmlError::GpuLost,
+        error => error,
+    })
 }
 
 impl Devices for Nvml {
@@ -160,6 +181,43 @@ impl Devices for Nvml {
 
     fn driver(&self) -> String {
         self.driver.clone()
+    }
+}
+
+impl ComputeModes for Nvml {
+    fn get(&self, uuid: &str) -> Result<ComputeMode, ModeError> {
+        match self.about(uuid, |gpu| gpu.compute_mode()) {
+            Ok(mode) => Ok(mode_of(mode)),
+            Err(error) if is_untold(&error) => Ok(ComputeMode::Unknown),
+            Err(error) => Err(mode_error(&error)),
+        }
+    }
+
+    fn set(&self, uuid: &str, mode: ComputeMode) -> Result<(), ModeError> {
+        let mode = match mode {
+            ComputeMode::Default => NvmlComputeMode::Default,
+            ComputeMode::Prohibited => NvmlComputeMode::Prohibited,
+            ComputeMode::ExclusiveProcess => NvmlComputeMode::ExclusiveProcess,
+            ComputeMode::Unknown => return Err(ModeError::NotSupported),
+        };
+        self.about(uuid, |gpu| gpu.set_compute_mode(mode)).map_err(|error| mode_error(&error))
+    }
+}
+
+fn mode_error(error: &NvmlError) -> ModeError {
+    match error {
+        NvmlError::NoPermission => ModeError::NoPermission,
+        error if is_untold(error) => ModeError::NotSupported,
+        error if is_device_gone(error) => ModeError::Lost,
+        error => ModeError::Driver(error.to_string()),
+    }
+}
+
+fn mode_of(mode: NvmlComputeMode) -> ComputeMode {
+    match mode {
+        NvmlComputeMode::Default => ComputeMode::Default,
+        NvmlComputeMode::Prohibited => ComputeMode::Prohibited,
+        NvmlComputeMode::ExclusiveProcess | NvmlComputeMode::ExclusiveThread => ComputeMode::ExclusiveProcess,
     }
 }
 
@@ -261,11 +319,7 @@ fn device_of(gpu: &Handle<'_>, pci_bus_id: Option<String>, mig_parent: Option<St
         pci_bus_id,
         memory_total_mib: memory_of(gpu)?.map_or(0, |memory| memory.total / MIB),
         power_limit_watts: milliwatts.map(|milliwatts| f64::from(milliwatts) / 1000.0),
-        compute_mode: told(gpu.compute_mode())?.map_or(ComputeMode::Unknown, |mode| match mode {
-            NvmlComputeMode::Default => ComputeMode::Default,
-            NvmlComputeMode::Prohibited => ComputeMode::Prohibited,
-            NvmlComputeMode::ExclusiveProcess | NvmlComputeMode::ExclusiveThread => ComputeMode::ExclusiveProcess,
-        }),
+        compute_mode: told(gpu.compute_mode())?.map_or(ComputeMode::Unknown, mode_of),
         mig_parent,
         minor: told(gpu.minor_number())?,
     })

@@ -4,10 +4,11 @@
 //! memory, power and temperature follow from that, and a process that has ended is off its GPU by itself. The same description gives
 //! the same devices, UUIDs included, on every start.
 
-use crate::{ComputeMode, Device, Devices, GpuError, Process, ProcessKind, ReadError, Reading};
+use crate::{ComputeMode, ComputeModes, Device, Devices, GpuError, ModeError, Process, ProcessKind, ReadError, Reading};
 use rota_core::GpuCatalog;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Most virtual GPUs of one machine; a larger number is a slip of the pen.
@@ -154,6 +155,29 @@ impl Modelled {
 pub struct Virtual {
     devices: Vec<Modelled>,
     lost: BTreeSet<String>,
+    modes: VirtualModes,
+}
+
+/// The compute modes of virtual GPUs, by UUID. They bind nobody. A clone is the same modes, so that whoever sets them need not be
+/// whoever reads the GPUs.
+#[derive(Clone, Debug)]
+pub struct VirtualModes(Arc<Mutex<BTreeMap<String, ComputeMode>>>);
+
+impl VirtualModes {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ComputeMode>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ComputeModes for VirtualModes {
+    fn get(&self, uuid: &str) -> Result<ComputeMode, ModeError> {
+        self.lock().get(uuid).copied().ok_or(ModeError::Lost)
+    }
+
+    fn set(&self, uuid: &str, mode: ComputeMode) -> Result<(), ModeError> {
+        *self.lock().get_mut(uuid).ok_or(ModeError::Lost)? = mode;
+        Ok(())
+    }
 }
 
 impl Virtual {
@@ -183,7 +207,14 @@ impl Virtual {
             let idle_watts = known.map_or(UNKNOWN_IDLE_WATTS, |known| known.idle_watts);
             Modelled { device, idle_watts, full_watts, loads: Vec::new(), energy_joules: 0.0, counted: now }
         });
-        Self { devices: devices.collect(), lost: BTreeSet::new() }
+        let devices = devices.collect::<Vec<_>>();
+        let modes = devices.iter().map(|modelled| (modelled.device.uuid.clone(), modelled.device.compute_mode)).collect();
+        Self { devices, lost: BTreeSet::new(), modes: VirtualModes(Arc::new(Mutex::new(modes))) }
+    }
+
+    /// The compute modes of these GPUs, to be asked and set from anywhere.
+    pub fn modes(&self) -> VirtualModes {
+        self.modes.clone()
     }
 
     /// Says which real processes are on which GPU from now on, instead of what was said before. Loads on unknown GPUs are ignored.
@@ -217,7 +248,9 @@ impl Virtual {
 impl Devices for Virtual {
     fn list(&mut self) -> Result<Vec<Device>, GpuError> {
         let devices = self.devices.iter().map(|modelled| &modelled.device);
-        Ok(devices.filter(|device| !self.lost.contains(&device.uuid)).cloned().collect())
+        let there = devices.filter(|device| !self.lost.contains(&device.uuid)).cloned();
+        let modes = self.modes.lock();
+        Ok(there.map(|device| Device { compute_mode: modes.get(&device.uuid).copied().unwrap_or_default(), ..device }).collect())
     }
 
     fn read(&mut self, uuids: &[&str]) -> Vec<Result<Reading, ReadError>> {
@@ -392,6 +425,18 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(pids(&mut gpus), (200, BTreeSet::from([std::process::id()])));
+    }
+
+    #[test]
+    fn a_mode_that_is_set_is_listed_and_its_neighbour_keeps_its_own() {
+        let mut gpus = gpus("t4:2");
+        let modes = gpus.modes();
+        let uuids = gpus.list().unwrap().into_iter().map(|gpu| gpu.uuid).collect::<Vec<_>>();
+        modes.set(&uuids[1], ComputeMode::ExclusiveProcess).unwrap();
+        let listed = gpus.list().unwrap().iter().map(|gpu| gpu.compute_mode).collect::<Vec<_>>();
+        assert_eq!(listed, [ComputeMode::Default, ComputeMode::ExclusiveProcess]);
+        assert_eq!(modes.get(&uuids[1]), Ok(ComputeMode::ExclusiveProcess));
+        assert_eq!(modes.set("GPU-none", ComputeMode::Default), Err(ModeError::Lost));
     }
 
     #[test]

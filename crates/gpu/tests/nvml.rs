@@ -5,7 +5,10 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 use rota_gpu::events::compare;
-use rota_gpu::{ComputeMode, Device, DeviceEvent, Devices, GpuError, Look, Nvml, Process, ProcessKind, ReadError, Reading};
+use rota_gpu::{
+    ComputeMode, ComputeModes, Device, DeviceEvent, Devices, GpuError, Look, ModeError, Nvml, Process, ProcessKind, ReadError,
+    Reading,
+};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
@@ -336,6 +339,41 @@ fn what_others_set_is_written_down_and_seen() {
                 DeviceEvent::PowerLimitChanged { device, from_watts: Some(300.0) },
             ]
         );
+    });
+}
+
+#[test]
+fn a_compute_mode_is_asked_and_set() {
+    apart("a_compute_mode_is_asked_and_set", |machine| {
+        let tells = |generation: u32| {
+            let mut settable = gpu(0);
+            settable["compute_mode"] = json!("default");
+            let mut lost = gpu(2);
+            lost["lost"] = json!(true);
+            machine.tells(&json!({"generation": generation, "devices": [settable, gpu(1), lost]}));
+        };
+        tells(0);
+        let mut nvml = Nvml::open().unwrap();
+        assert_eq!(nvml.get(&uuid(0)), Ok(ComputeMode::Default));
+        nvml.set(&uuid(0), ComputeMode::ExclusiveProcess).unwrap();
+        assert_eq!(nvml.get("PCI-00000000:01:00.0"), Ok(ComputeMode::ExclusiveProcess));
+        assert_eq!(nvml.list().unwrap()[0].compute_mode, ComputeMode::ExclusiveProcess);
+        let log = std::path::PathBuf::from(std::env::var_os("FAKE_NVML_LOG").unwrap());
+        assert!(std::fs::read_to_string(&log).unwrap().contains(r#""mode":"exclusive_process""#));
+
+        assert_eq!(nvml.get(&uuid(1)), Ok(ComputeMode::Unknown), "not told");
+        assert_eq!(nvml.set(&uuid(1), ComputeMode::Default), Err(ModeError::NotSupported));
+        assert_eq!(nvml.set(&uuid(0), ComputeMode::Unknown), Err(ModeError::NotSupported));
+        for gone in [&uuid(2), "GPU-never"] {
+            assert_eq!(nvml.get(gone), Err(ModeError::Lost), "{gone}");
+            assert_eq!(nvml.set(gone, ComputeMode::Default), Err(ModeError::Lost), "{gone}");
+        }
+
+        tells(1);
+        assert_eq!(nvml.get(&uuid(0)), Ok(ComputeMode::ExclusiveProcess), "a driver that was reset is asked all the same");
+        std::fs::remove_file(&log).unwrap();
+        std::fs::create_dir(&log).unwrap();
+        assert_eq!(nvml.set(&uuid(0), ComputeMode::Default), Err(ModeError::NoPermission));
     });
 }
 
