@@ -17,7 +17,7 @@ fn main() -> Result<(), Failure> {
     let (Some(program), Some(folder)) = (arguments.next(), arguments.next()) else { return Err("cost SUPERVISOR FOLDER".into()) };
     let mut number = |otherwise: usize| arguments.next().and_then(|text| text.to_str()?.parse().ok()).unwrap_or(otherwise);
     let (jobs, at_once) = (number(200), number(1));
-    let launcher = Launcher { program: program.into(), arguments: Vec::new() };
+    let mut launcher = Launcher::new(program.into(), Vec::new());
     let folder = PathBuf::from(folder);
 
     let (since, used) = (Instant::now(), children_seconds()?);
@@ -59,9 +59,8 @@ fn main() -> Result<(), Failure> {
 }
 
 fn finish(running: Option<(PathBuf, Supervisor)>) -> Result<ExitRecord, Failure> {
-    let (dir, mut supervisor) = running.ok_or("nothing runs")?;
+    let (dir, supervisor) = running.ok_or("nothing runs")?;
     poll(&mut [PollFd::from_borrowed_fd(supervisor.pidfd(), PollFlags::IN)], None)?;
-    supervisor.reap()?;
     match adopt(&dir)? {
         Adopted::Ended(record) if record.code == Some(0) => Ok(record),
         other => Err(format!("{other:?}").into()),

@@ -5,17 +5,19 @@
 //!
 //! ```text
 //!  daemon ── launch ──► spec.json ──► supervisor ──► supervisor.json ──► job ──► exit.json
-//!     ▲                                (holds lock)                                  │
+//!     ▲                           (holds the lock)                                  │
 //!     └──────────────────────────────── adopt ◄──────────────────────────────────────┘
 //! ```
 //!
 //! | file | written by | says |
 //! |---|---|---|
 //! | `spec.json` | [`Launcher::launch`], once | what to run |
-//! | `lock` | whoever decides | `flock`: the supervisor holds it from before the job starts until after the record is written |
 //! | `supervisor.json` | the supervisor, before the job starts | who supervises, the job's main process, its cgroup |
 //! | `void` | [`adopt`] under the lock, where no supervisor came | this directory never starts anything |
 //! | `exit.json` | the supervisor, when nothing of the job is left | how it ended: [`ExitRecord`] |
+//!
+//! Whoever decides holds the directory's `flock`: the supervisor does from before the job starts until after the record is
+//! written. Supervisors are forked by a small process of the daemon's, the *nursery*, which ends with the daemon.
 //!
 //! What must always hold: a job starts at most once in a run directory; `exit.json` appears only when no process of
 //! the job is left; a process that is not provably the job's is never signalled.
@@ -30,6 +32,7 @@ pub use local::cgroup::cgroup_root;
 pub use local::identity::Identity;
 pub use local::launch::{LaunchError, Launcher, Supervisor};
 pub use local::leftovers::{job_processes, job_processes_in, kill_leftovers};
+pub use local::nursery::nurse;
 pub use local::record::{Cause, ExitRecord};
 pub use local::spec::{MARK, RunAs, RunSpec};
 pub use local::supervise::supervise;

@@ -1,4 +1,4 @@
-//! The supervisor and nothing else: `rota-supervise DIR` does what `rota __supervise DIR` does.
+//! Supervisors and nothing else: `rota-supervise [DIR]` does what `rota __supervise [DIR]` does.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -6,6 +6,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match std::env::args_os().nth(1) {
         Some(dir) => rota_exec::supervise(Path::new(&dir)),
-        None => ExitCode::from(64),
+        None => rota_exec::nurse(),
     }
 }

@@ -204,7 +204,7 @@ impl Report {
     }
 }
 
-enum Forked {
+pub(crate) enum Forked {
     Parent { pid: u32, pidfd: OwnedFd, in_cgroup: bool },
     Child,
 }
@@ -231,7 +231,7 @@ const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// Forks, straight into the cgroup if there is one and the kernel can: moving a process there later stops every fork
 /// and exit on the machine for a moment.
-fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
+pub(crate) fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
     let attempts: &[Option<BorrowedFd<'_>>] = if cgroup.is_some() { &[cgroup, None] } else { &[None] };
     for attempt in attempts {
         let mut pidfd: RawFd = -1;
@@ -245,7 +245,7 @@ fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Forked> {
             arguments.flags |= CLONE_INTO_CGROUP;
             arguments.cgroup = u64::from(cgroup.as_raw_fd().unsigned_abs());
         }
-        // SAFETY: without shared memory this is fork. The supervisor has one thread, so the child has no lock of another
+        // SAFETY: without shared memory this is fork. Supervisor and nursery have one thread, so the child has no lock of another
         // to wait for, and it only makes system calls until exec.
         let result = unsafe { libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of::<CloneArguments>()) };
         match result {

@@ -6,22 +6,22 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
+use rustix::process::{Signal, pidfd_send_signal};
 use thiserror::Error;
 
 use super::identity::Identity;
+use super::nursery::Nursery;
 use super::run_dir::{RunDir, SPEC, SUPERVISOR, VOID, seal};
 use super::spec::RunSpec;
 
 /// How supervisors are started.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Launcher {
-    /// The program, as `/usr/bin/rota`.
-    pub program: PathBuf,
-    /// What comes before the run directory, as `__supervise`.
-    pub arguments: Vec<OsString>,
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    nursery: Option<Nursery>,
 }
 
 /// Why nothing was launched. After any of these [`adopt`](crate::adopt) still tells for certain whether the job has started.
@@ -49,20 +49,20 @@ pub enum LaunchError {
         /// What went wrong.
         source: io::Error,
     },
-    /// The supervisor was started, could not be watched and was killed.
-    #[error("cannot watch the supervisor just started, so it was ended")]
-    Watch {
-        /// What went wrong.
-        source: io::Error,
-    },
 }
 
 impl Launcher {
+    /// A launcher that has supervisors made by this program, as `/usr/bin/rota`, with these arguments, as `__supervise`:
+    /// it must call [`nurse`](crate::nurse).
+    pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Self {
+        Self { program, arguments, nursery: None }
+    }
+
     /// Starts a supervisor for one attempt in a run directory of its own, which is made if it is not there.
     ///
     /// Returns as soon as the process exists. A supervisor that ends without having taken the directory has started
     /// nothing; so look at the directory with [`adopt`](crate::adopt) when its [`Supervisor::pidfd`] becomes readable.
-    pub fn launch(&self, dir: &Path, spec: &RunSpec) -> Result<Supervisor, LaunchError> {
+    pub fn launch(&mut self, dir: &Path, spec: &RunSpec) -> Result<Supervisor, LaunchError> {
         let of_directory = |source| LaunchError::Directory { path: dir.to_owned(), source };
         // Others may pass through, so that the job's user can read the log.
         DirBuilder::new().recursive(true).mode(0o711).create(dir).map_err(of_directory)?;
@@ -76,17 +76,23 @@ impl Launcher {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(LaunchError::Used { path: dir.to_owned() }),
             published => published.map_err(of_directory)?,
         }
-        // No closure to run before exec: so the standard library spawns without copying a large daemon's page tables.
-        let child = Command::new(&self.program)
-            .args(&self.arguments)
-            .arg(dir)
-            .env_clear()
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|source| LaunchError::Start { program: self.program.clone(), source })?;
-        Supervisor::of_child(child).map_err(|source| LaunchError::Watch { source })
+        let (identity, pidfd) = self.ask(dir).map_err(|source| LaunchError::Start { program: self.program.clone(), source })?;
+        Ok(Supervisor { identity, pidfd })
+    }
+
+    /// One nursery makes all supervisors. One that has failed is replaced at the next launch and not sooner: whether it has
+    /// made a supervisor for this directory nobody knows but [`adopt`](crate::adopt).
+    fn ask(&mut self, dir: &Path) -> io::Result<(Identity, OwnedFd)> {
+        let nursery = if let Some(nursery) = self.nursery.take() {
+            nursery
+        } else {
+            let mut program = Command::new(&self.program);
+            program.args(&self.arguments);
+            Nursery::start(program)?
+        };
+        let born = nursery.ask(dir)?;
+        self.nursery = Some(nursery);
+        Ok(born)
     }
 }
 
@@ -100,18 +106,6 @@ pub struct Supervisor {
 impl Supervisor {
     pub(crate) fn new(identity: Identity, pidfd: OwnedFd) -> Self {
         Self { identity, pidfd }
-    }
-
-    /// A child is not reaped before we say so, so its pid is its own until then.
-    fn of_child(mut child: Child) -> io::Result<Self> {
-        let watch = || -> io::Result<Self> {
-            let pid = child.id().try_into().ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
-            Ok(Self { pidfd: pidfd_open(pid, PidfdFlags::empty())?, identity: Identity::of(child.id())? })
-        };
-        watch().inspect_err(|_| {
-            let _ = child.kill();
-            let _ = child.wait();
-        })
     }
 
     /// Which process it is.
@@ -135,10 +129,8 @@ impl Supervisor {
         Ok(pidfd_send_signal(&self.pidfd, Signal::QUIT)?)
     }
 
-    /// Whether it has ended; takes its status if it is our child, so that no zombie stays. Never waits.
-    pub fn reap(&mut self) -> io::Result<bool> {
-        // Where it is not our child, whoever is its parent takes the status.
-        let _ = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+    /// Whether it has ended. Never waits.
+    pub fn has_ended(&self) -> io::Result<bool> {
         super::identity::has_ended(&self.pidfd)
     }
 }

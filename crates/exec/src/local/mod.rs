@@ -10,6 +10,7 @@ pub(crate) mod identity;
 pub(crate) mod launch;
 pub(crate) mod leftovers;
 pub(crate) mod logs;
+pub(crate) mod nursery;
 pub(crate) mod record;
 pub(crate) mod rights;
 pub(crate) mod run_dir;

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,14 +11,13 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 pub(crate) const SPEC: &str = "spec.json";
-pub(crate) const LOCK: &str = "lock";
 pub(crate) const SUPERVISOR: &str = "supervisor.json";
 pub(crate) const VOID: &str = "void";
 pub(crate) const EXIT: &str = "exit.json";
 pub(crate) const EXIT_PREPARED: &str = "exit.json.tmp";
 
 /// Names in a run directory that a log must not have.
-pub(crate) const RESERVED: [&str; 6] = [SPEC, LOCK, SUPERVISOR, VOID, EXIT, EXIT_PREPARED];
+pub(crate) const RESERVED: [&str; 5] = [SPEC, SUPERVISOR, VOID, EXIT, EXIT_PREPARED];
 
 /// Only the owner may read these files: they hold the job's environment.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
@@ -124,8 +123,8 @@ impl RunDir {
     }
 
     fn open_lock(&self) -> io::Result<OwnedFd> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(self.0.as_fd(), LOCK, flags, PRIVATE)?)
+        // A description of its own: the lock goes with it, not with the directory's.
+        Ok(rustix::fs::openat(&self.0, ".", OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
     }
 }
 

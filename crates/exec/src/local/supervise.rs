@@ -42,10 +42,15 @@ const KILL_AGAIN_MAX: Duration = Duration::from_secs(1);
 /// and makes those `/dev/null`. Exits with 0 if the record is written; 3 if the directory is void or was taken before,
 /// 1 if it could not be taken, and in both cases nothing was started.
 pub fn supervise(dir: &Path) -> ExitCode {
+    ExitCode::from(supervise_to_code(dir))
+}
+
+/// As [`supervise`], for a process that must not return to its caller.
+pub(crate) fn supervise_to_code(dir: &Path) -> u8 {
     match run(dir) {
-        Ok(Outcome::Recorded) => ExitCode::SUCCESS,
-        Ok(Outcome::Refused) => ExitCode::from(3),
-        Err(_) => ExitCode::from(1),
+        Ok(Outcome::Recorded) => 0,
+        Ok(Outcome::Refused) => 3,
+        Err(_) => 1,
     }
 }
 
@@ -57,6 +62,7 @@ enum Outcome {
 fn run(name: &Path) -> io::Result<Outcome> {
     let path = std::fs::canonicalize(name)?;
     detach()?;
+    let _ = rustix::thread::set_name(c"rota-supervise");
     let signals = Signals::block_all()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let dir = RunDir::open(&path)?;

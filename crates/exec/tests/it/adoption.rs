@@ -2,21 +2,20 @@
 
 use rota_exec::{AdoptError, Adopted, Identity, LostReason, adopt};
 
-use crate::support::{Place, end_of, launcher};
+use crate::support::{Place, SUPERVISOR, end_of, launcher, lives, signal, until};
 
 #[test]
 fn a_running_job_is_adopted_and_can_be_stopped() {
     let place = Place::new();
-    let mut first = place.launch(&place.shell("echo $$ > pid; exec sleep 1000"));
+    let first = place.launch(&place.shell("echo $$ > pid; exec sleep 1000"));
     place.pid("pid");
-    let Adopted::Running(mut second) = adopt(&place.dir()).unwrap() else { panic!("not running") };
+    let Adopted::Running(second) = adopt(&place.dir()).unwrap() else { panic!("not running") };
     assert_eq!(first.identity(), second.identity());
-    assert!(!second.reap().unwrap());
+    assert!(!second.has_ended().unwrap());
     second.stop().unwrap();
-    end_of(&mut first);
-    assert!(second.reap().unwrap());
+    end_of(&first);
+    assert!(second.has_ended().unwrap());
     assert_eq!(place.record().signal, Some(15));
-    assert!(second.stop().is_err());
 }
 
 #[test]
@@ -32,11 +31,11 @@ fn a_job_that_ended_meanwhile_is_known_as_often_as_asked() {
 fn a_directory_nobody_took_is_void_for_ever() {
     let place = Place::new();
     // A launcher that died after writing the specification.
-    let nothing = rota_exec::Launcher { program: "true".into(), ..launcher() };
-    end_of(&mut nothing.launch(&place.dir(), &place.shell("touch started")).unwrap());
+    let mut nothing = rota_exec::Launcher::new("true".into(), Vec::new());
+    assert!(matches!(nothing.launch(&place.dir(), &place.shell("touch started")), Err(rota_exec::LaunchError::Start { .. })));
     assert!(matches!(adopt(&place.dir()).unwrap(), Adopted::NeverStarted));
     // Its supervisor, which comes late.
-    let status = std::process::Command::new(launcher().program).arg(place.dir()).status().unwrap();
+    let status = std::process::Command::new(SUPERVISOR).arg(place.dir()).status().unwrap();
     assert_eq!(status.code(), Some(3));
     assert!(!place.path().join("started").exists());
     assert!(matches!(adopt(&place.dir()).unwrap(), Adopted::NeverStarted));
@@ -54,12 +53,12 @@ fn an_empty_directory_and_a_missing_one() {
 #[test]
 fn a_second_supervisor_starts_nothing() {
     let place = Place::new();
-    let mut supervisor = place.launch(&place.shell("echo x >> started; echo $$ > pid; exec sleep 1000"));
+    let supervisor = place.launch(&place.shell("echo x >> started; echo $$ > pid; exec sleep 1000"));
     place.pid("pid");
-    let second = || std::process::Command::new(launcher().program).arg(place.dir()).status().unwrap().code();
+    let second = || std::process::Command::new(SUPERVISOR).arg(place.dir()).status().unwrap().code();
     assert_eq!(second(), Some(3));
     supervisor.kill().unwrap();
-    end_of(&mut supervisor);
+    end_of(&supervisor);
     assert_eq!(second(), Some(3));
     assert_eq!(place.line("started"), "x");
 }
@@ -106,4 +105,33 @@ fn files_torn_by_a_power_loss_are_not_believed() {
     assert!(matches!(adopt(&place.dir()).unwrap(), Adopted::Lost(LostReason::SupervisorKilled)));
     std::fs::write(place.dir().join("supervisor.json"), "").unwrap();
     assert!(matches!(adopt(&place.dir()).unwrap(), Adopted::Lost(LostReason::Rebooted)));
+}
+
+#[test]
+fn jobs_outlive_the_process_that_made_their_supervisors_and_another_takes_its_place() {
+    let (first, second) = (Place::new(), Place::new());
+    let mut launcher = launcher();
+    let gate = first.fifo("gate");
+    let waiting = launcher.launch(&first.dir(), &first.shell("echo $$ > pid; read line < gate; exit 7")).unwrap();
+    first.pid("pid");
+    let nursery = only_child();
+    signal(nursery, rustix::process::Signal::KILL);
+    until("the end of the nursery", || !lives(nursery));
+    // Whoever asks while it is gone is told so, and nothing was started.
+    let refused = launcher.launch(&second.dir(), &second.shell("exit 3"));
+    assert!(matches!(refused, Err(rota_exec::LaunchError::Start { .. })), "{refused:?}");
+    assert!(matches!(adopt(&second.dir()).unwrap(), Adopted::NeverStarted));
+    let third = Place::new();
+    end_of(&launcher.launch(&third.dir(), &third.shell("exit 3")).unwrap());
+    assert_eq!(third.record().code, Some(3));
+    std::fs::write(gate, "go\n").unwrap();
+    end_of(&waiting);
+    assert_eq!(first.record().code, Some(7));
+}
+
+/// The only process whose parent is this test.
+fn only_child() -> u32 {
+    let children =
+        std::fs::read_to_string(format!("/proc/self/task/{}/children", rustix::thread::gettid().as_raw_nonzero())).unwrap();
+    children.trim().parse().unwrap()
 }

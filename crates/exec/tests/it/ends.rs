@@ -64,7 +64,7 @@ fn the_supervisor_leaves_nothing_but_its_files() {
     let mut names: Vec<_> =
         std::fs::read_dir(place.dir()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    assert_eq!(names, ["exit.json", "lock", "log", "spec.json", "supervisor.json"]);
+    assert_eq!(names, ["exit.json", "log", "spec.json", "supervisor.json"]);
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn a_log_that_cannot_be_written() {
 #[test]
 fn a_supervisor_that_does_not_exist() {
     let place = Place::new();
-    let nobody = Launcher { program: "/nowhere/rota".into(), arguments: Vec::new() };
+    let mut nobody = Launcher::new("/nowhere/rota".into(), Vec::new());
     assert!(matches!(nobody.launch(&place.dir(), &place.spec(&["true"])), Err(LaunchError::Start { .. })));
     assert!(matches!(rota_exec::adopt(&place.dir()).unwrap(), rota_exec::Adopted::NeverStarted));
     assert!(matches!(launcher().launch(&place.dir(), &place.spec(&["true"])), Err(LaunchError::Used { .. })));

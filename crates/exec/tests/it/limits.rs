@@ -88,11 +88,11 @@ fn what_has_left_everything_else_is_found_by_its_cgroup() {
     let place = Place::new();
     let mut spec = place.shell(&format!("{DAEMON} echo $$ > main; exec sleep 1000"));
     spec.cgroup = Some(parent.0.clone());
-    let mut supervisor = place.launch(&spec);
+    let supervisor = place.launch(&spec);
     let (main, daemon) = (place.pid("main"), place.pid("daemon"));
     assert!(job_processes(&place.dir()).contains(&daemon));
     signal(supervisor.identity().pid, Signal::KILL);
-    end_of(&mut supervisor);
+    end_of(&supervisor);
     assert!(matches!(adopt(&place.dir()).unwrap(), Adopted::Lost(LostReason::SupervisorKilled)));
     until("the end of the main process", || !lives(main));
     assert_eq!(job_processes(&place.dir()), [daemon]);

@@ -50,7 +50,7 @@ fn a_log_that_is_there_is_continued() {
 fn a_job_that_closes_its_output_runs_on_and_costs_nothing() {
     let place = Place::new();
     let fifo = place.fifo("go");
-    let mut supervisor = place.launch(&place.shell("echo before; exec >&- 2>&-; echo $$ > closed; read line < go; exit 5"));
+    let supervisor = place.launch(&place.shell("echo before; exec >&- 2>&-; echo $$ > closed; read line < go; exit 5"));
     place.line("closed");
     let ticks = || -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", supervisor.identity().pid)).unwrap();
@@ -60,7 +60,7 @@ fn a_job_that_closes_its_output_runs_on_and_costs_nothing() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert!(ticks() - before <= 2, "a closed pipe must not keep the supervisor busy");
     std::fs::write(fifo, "go\n").unwrap();
-    end_of(&mut supervisor);
+    end_of(&supervisor);
     assert_eq!((place.record().code, place.log().as_str()), (Some(5), "before\n"));
 }
 
@@ -68,12 +68,12 @@ fn a_job_that_closes_its_output_runs_on_and_costs_nothing() {
 fn a_stranger_who_holds_the_output_is_not_waited_for() {
     let place = Place::new();
     let fifo = place.fifo("go");
-    let mut supervisor = place.launch(&place.shell("echo $$ > pid; echo said; read line < go"));
+    let supervisor = place.launch(&place.shell("echo $$ > pid; echo said; read line < go"));
     let pid = place.pid("pid");
     // Opened through /proc: a writer outside the job's tree.
     let held = std::fs::OpenOptions::new().write(true).open(format!("/proc/{pid}/fd/1")).unwrap();
     std::fs::write(fifo, "go\n").unwrap();
-    end_of(&mut supervisor);
+    end_of(&supervisor);
     assert_eq!((place.record().code, place.log().as_str()), (Some(0), "said\n"));
     drop(held);
 }
@@ -130,8 +130,8 @@ fn nothing_starts_on_a_disk_too_full_for_its_status() {
     let mut spec = place.shell("touch /proc/self/cwd/started");
     // Fits, and then there is no room for the record.
     spec.env.push(("FILL".into(), "x".repeat(9000).into()));
-    let mut supervisor = place.launch(&spec);
-    end_of(&mut supervisor);
+    let supervisor = place.launch(&spec);
+    end_of(&supervisor);
     match rota_exec::adopt(&place.dir()) {
         Ok(rota_exec::Adopted::NeverStarted) => {}
         other => panic!("{other:?}"),

@@ -43,7 +43,7 @@ fn check(place: &Place, round: u64, said: Adopted) -> &'static str {
 }
 
 fn end_of_stranger(supervisor: &mut rota_exec::Supervisor) {
-    until("the end of a supervisor", || supervisor.reap().unwrap());
+    until("the end of a supervisor", || supervisor.has_ended().unwrap());
 }
 
 #[test]
@@ -51,13 +51,13 @@ fn adoption_while_the_supervisor_starts() {
     let mut counts = Counts::default();
     for round in 0..200_u64 {
         let place = Place::new();
-        let mut supervisor = place.launch(&place.shell(JOB));
+        let supervisor = place.launch(&place.shell(JOB));
         // From before the supervisor has the lock until after the job has ended.
         spin(Duration::from_micros(round * 50));
         let said = adopt(&place.dir()).unwrap();
         let never = matches!(said, Adopted::NeverStarted);
         counts.add(check(&place, round, said));
-        end_of(&mut supervisor);
+        end_of(&supervisor);
         let now = adopt(&place.dir()).unwrap();
         assert_eq!(never, matches!(now, Adopted::NeverStarted), "round {round}: what was said still holds");
         check(&place, round, now);
@@ -69,7 +69,7 @@ fn many_adopt_at_once() {
     let mut counts = Counts::default();
     for round in 0..30_u64 {
         let place = Place::new();
-        let mut supervisor = place.launch(&place.shell(JOB));
+        let supervisor = place.launch(&place.shell(JOB));
         spin(Duration::from_micros(round * 60));
         let never = std::thread::scope(|scope| {
             let adopters: Vec<_> =
@@ -77,7 +77,7 @@ fn many_adopt_at_once() {
             adopters.into_iter().map(|adopter| adopter.join().unwrap()).collect::<Vec<bool>>()
         });
         assert!(never.iter().all(|said| *said == never[0]), "round {round}: {never:?}");
-        end_of(&mut supervisor);
+        end_of(&supervisor);
         counts.add(check(&place, round, adopt(&place.dir()).unwrap()));
     }
 }
@@ -87,10 +87,10 @@ fn supervisors_killed_at_any_moment() {
     let mut counts = Counts::default();
     for round in 0..150_u64 {
         let place = Place::new();
-        let mut supervisor = place.launch(&place.shell(JOB));
+        let supervisor = place.launch(&place.shell(JOB));
         spin(Duration::from_micros(round * 80));
         signal(supervisor.identity().pid, Signal::KILL);
-        end_of(&mut supervisor);
+        end_of(&supervisor);
         counts.add(check(&place, round, adopt(&place.dir()).unwrap()));
     }
 }
@@ -133,8 +133,8 @@ fn launcher_process() {
     let mut spec = Place::new().shell(JOB);
     spec.cwd = path.to_owned();
     spec.log = path.join("run/log");
-    let mut supervisor = launcher().launch(&path.join("run"), &spec).unwrap();
-    end_of(&mut supervisor);
+    let supervisor = launcher().launch(&path.join("run"), &spec).unwrap();
+    end_of(&supervisor);
 }
 
 /// How often each moment was hit, for the reader: which ones are depends on the machine.

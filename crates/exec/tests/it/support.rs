@@ -59,8 +59,8 @@ impl Place {
 
     /// Runs a job to its end.
     pub fn run(&self, spec: &RunSpec) -> ExitRecord {
-        let mut supervisor = self.launch(spec);
-        end_of(&mut supervisor);
+        let supervisor = self.launch(spec);
+        end_of(&supervisor);
         self.record()
     }
 
@@ -94,16 +94,18 @@ impl Place {
     }
 }
 
+pub const SUPERVISOR: &str = env!("CARGO_BIN_EXE_rota-supervise");
+
 pub fn launcher() -> Launcher {
-    Launcher { program: env!("CARGO_BIN_EXE_rota-supervise").into(), arguments: Vec::new() }
+    Launcher::new(SUPERVISOR.into(), Vec::new())
 }
 
-/// Waits for the supervisor to end, and takes its status.
-pub fn end_of(supervisor: &mut Supervisor) {
+/// Waits for the supervisor to end.
+pub fn end_of(supervisor: &Supervisor) {
     let far = Timespec { tv_sec: FAR.as_secs().cast_signed(), tv_nsec: 0 };
     let ready = poll(&mut [PollFd::from_borrowed_fd(supervisor.pidfd().as_fd(), PollFlags::IN)], Some(&far)).unwrap();
     assert_eq!(ready, 1, "the supervisor does not end");
-    assert!(supervisor.reap().unwrap());
+    assert!(supervisor.has_ended().unwrap());
 }
 
 /// Waits for a condition.

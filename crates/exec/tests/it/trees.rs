@@ -35,7 +35,7 @@ fn a_deaf_daemon_that_is_left_is_killed() {
 #[test]
 fn all_of_a_running_job_is_known_and_stopped() {
     let place = Place::new();
-    let mut supervisor = place.launch(&place.shell(&format!("sleep 1000 & {DAEMON}")));
+    let supervisor = place.launch(&place.shell(&format!("sleep 1000 & {DAEMON}")));
     let daemon = place.pid("daemon");
     until("all processes", || job_processes(&place.dir()).len() == 3);
     let processes = job_processes(&place.dir());
@@ -43,7 +43,7 @@ fn all_of_a_running_job_is_known_and_stopped() {
     assert_eq!(kill_leftovers(&place.dir()), 0, "nothing is left over while a supervisor is there");
     assert!(lives(daemon));
     supervisor.stop().unwrap();
-    end_of(&mut supervisor);
+    end_of(&supervisor);
     assert!(processes.iter().all(|pid| !lives(*pid)));
     assert_eq!(job_processes(&place.dir()), [0_u32; 0]);
 }
@@ -54,10 +54,10 @@ fn processes_that_fork_while_they_are_killed_are_killed() {
     let mut spec = place
         .shell("trap '' TERM; echo $$ > pid; f() { while :; do sleep 0.01 & setsid sleep 0.02 & wait; done; }; f & f & f & f");
     spec.grace = Duration::ZERO;
-    let mut supervisor = place.launch(&spec);
+    let supervisor = place.launch(&spec);
     place.pid("pid");
     supervisor.stop().unwrap();
-    end_of(&mut supervisor);
+    end_of(&supervisor);
     assert_eq!(place.record().signal, Some(9));
     assert_eq!(kill_leftovers(&place.dir()), 0);
 }
@@ -66,12 +66,11 @@ fn processes_that_fork_while_they_are_killed_are_killed() {
 fn a_killed_supervisor_takes_the_main_process_with_it_and_the_rest_is_found() {
     let place = Place::new();
     // One that has thrown away its environment but not its session and output, one that kept neither of these.
-    let mut supervisor =
-        place.launch(&place.shell(&format!("env -i sleep 1000 & echo $! > bare; echo $$ > main; {DAEMON} wait")));
+    let supervisor = place.launch(&place.shell(&format!("env -i sleep 1000 & echo $! > bare; echo $$ > main; {DAEMON} wait")));
     let (main, bare, daemon) = (place.pid("main"), place.pid("bare"), place.pid("daemon"));
     until("the change of environment", || std::fs::read(format!("/proc/{bare}/environ")).is_ok_and(|text| text.is_empty()));
     signal(supervisor.identity().pid, Signal::KILL);
-    end_of(&mut supervisor);
+    end_of(&supervisor);
     assert!(matches!(adopt(&place.dir()).unwrap(), Adopted::Lost(LostReason::SupervisorKilled)));
     until("the end of the main process", || !lives(main));
     assert!(lives(bare) && lives(daemon));
@@ -90,8 +89,8 @@ fn a_killed_supervisor_takes_the_main_process_with_it_and_the_rest_is_found() {
 fn a_stranger_is_not_a_leftover() {
     let place = Place::new();
     let other = Place::new();
-    let mut supervisor = place.launch(&place.shell("echo $$ > pid; exec sleep 1000"));
-    let mut neighbour = other.launch(&other.shell("echo $$ > pid; exec sleep 1000"));
+    let supervisor = place.launch(&place.shell("echo $$ > pid; exec sleep 1000"));
+    let neighbour = other.launch(&other.shell("echo $$ > pid; exec sleep 1000"));
     // Its job number is the same, its directory begins with the same letters; only its own run directory is another.
     let mut stranger = std::process::Command::new("sleep")
         .arg("1000")
@@ -102,11 +101,11 @@ fn a_stranger_is_not_a_leftover() {
     place.pid("pid");
     let untouched = other.pid("pid");
     signal(supervisor.identity().pid, Signal::KILL);
-    end_of(&mut supervisor);
+    end_of(&supervisor);
     kill_leftovers(&place.dir());
     assert!(lives(stranger.id()) && lives(untouched));
     stranger.kill().unwrap();
     stranger.wait().unwrap();
     neighbour.kill().unwrap();
-    end_of(&mut neighbour);
+    end_of(&neighbour);
 }

@@ -45,14 +45,14 @@ fn a_job_is_its_users_and_cannot_become_root() {
 fn a_users_job_dies_with_its_supervisor() {
     let place = Place::new();
     let Some(spec) = nobody(&place, "exec sleep 1000") else { return };
-    let mut supervisor = place.launch(&spec);
+    let supervisor = place.launch(&spec);
     crate::support::until("the start", || rota_exec::taken(&place.dir()).is_ok_and(|taken| taken.is_some()));
     let main = rota_exec::taken(&place.dir()).unwrap().unwrap().process.unwrap().pid;
     crate::support::until("the program", || {
         std::fs::read(format!("/proc/{main}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep"))
     });
     crate::support::signal(supervisor.identity().pid, rustix::process::Signal::KILL);
-    end_of(&mut supervisor);
+    end_of(&supervisor);
     crate::support::until("the end of the job", || !crate::support::lives(main));
 }
 
