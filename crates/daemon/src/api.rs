@@ -106,6 +106,7 @@ fn one_weight() -> f64 {
 /// What is asked of the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub struct Submit {
     /// The program and its arguments.
     pub command: Vec<Text>,
@@ -126,6 +127,21 @@ pub struct Submit {
     /// Memory it needs on each GPU.
     #[serde(default)]
     pub memory_mib: Option<u32>,
+    /// Memory is predicted from earlier runs of the same program; the first has a GPU to itself.
+    #[serde(default)]
+    pub memory_auto: bool,
+    /// Memory to add to what is predicted, in place of the machine's setting.
+    #[serde(default)]
+    pub buffer_mib: Option<u32>,
+    /// The class its memory is learned under, in place of the one made from its command.
+    #[serde(default)]
+    pub profile_as: Option<String>,
+    /// With `memory_auto`: a program that was never measured is first run by itself for so many epochs, as `--epochs=N`.
+    #[serde(default)]
+    pub profile_epochs: Option<u32>,
+    /// An argument that is added to the command with the job's number behind it, as `--id=`.
+    #[serde(default)]
+    pub number_argument: Option<String>,
     /// Share of each GPU, above 0 and at most 1.
     #[serde(default)]
     pub share: Option<f64>,
@@ -168,6 +184,9 @@ pub struct Submit {
     /// Part of the GPU's threads it may use under MPS.
     #[serde(default)]
     pub threads_percent: Option<u32>,
+    /// It shares its GPU through NVIDIA's MPS, with jobs of the same user only. Implied by `threads_percent`.
+    #[serde(default)]
+    pub mps: bool,
     /// It may be stopped for others and started again later.
     #[serde(default)]
     pub preemptible: bool,
@@ -200,6 +219,66 @@ pub struct Submitted {
     pub existing: bool,
 }
 
+/// Many submits at once, which reach the queue in their order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitMany {
+    /// The environment of all that have none of their own.
+    #[serde(default)]
+    pub env: Vec<(Text, Text)>,
+    /// What is asked for.
+    pub submits: Vec<Submit>,
+}
+
+/// What became of one of many submits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct OneOfMany {
+    /// Its jobs.
+    pub ids: Vec<u64>,
+    /// Why it was refused, if it was.
+    pub refusal: Option<String>,
+}
+
+/// A submit that asks for nothing but one GPU.
+pub(crate) fn plain_submit() -> Submit {
+    Submit {
+        command: vec![Text::from("claim")],
+        cwd: Text::from("/"),
+        env: Vec::new(),
+        gpus: 1,
+        gpu_ids: Vec::new(),
+        gpu_types: Vec::new(),
+        memory_mib: None,
+        memory_auto: false,
+        buffer_mib: None,
+        profile_as: None,
+        profile_epochs: None,
+        number_argument: None,
+        share: None,
+        exclusive: true,
+        priority: 0,
+        weight: 1.0,
+        tickets: 1,
+        estimate_seconds: None,
+        deadline: None,
+        time_limit_seconds: None,
+        after: Vec::new(),
+        retries: 0,
+        retry_delay_seconds: None,
+        name: None,
+        key: None,
+        threads_percent: None,
+        mps: false,
+        preemptible: false,
+        hold: false,
+        grace_seconds: None,
+        host_memory_mib: None,
+        cpus: None,
+        array: Vec::new(),
+        params: Vec::new(),
+    }
+}
+
 /// A job as its users see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the documentation: they are fixed by the interface")]
@@ -220,6 +299,12 @@ pub struct Job {
     pub gpu_types: Vec<String>,
     pub memory_mib: Option<u32>,
     pub peak_memory_mib: Option<u64>,
+    /// The class its memory is learned under, if it is.
+    pub profile: Option<String>,
+    /// A run that is made to learn how much memory its class needs.
+    pub is_profile_run: bool,
+    /// How often it had not enough of a GPU's memory.
+    pub out_of_memory: u32,
     pub share: Option<f64>,
     pub priority: i32,
     pub submitted_at: String,
@@ -237,6 +322,28 @@ pub struct Job {
     pub claim: bool,
     /// Where it stands among the waiting, from 1, in order of arrival.
     pub position: Option<u64>,
+}
+
+/// What is known of the memory that programs of one class need.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Profile {
+    /// The program with the arguments that matter, or a name that its user gave it.
+    pub class: String,
+    /// Whose.
+    pub uid: u32,
+    /// On which GPU type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Runs that were measured.
+    pub runs: u64,
+    /// The largest peak remembered.
+    pub peak_mib: Option<u32>,
+    /// What the next run is given.
+    pub predicted_mib: Option<u32>,
+    /// It ran out of memory with less than this.
+    pub raised_mib: Option<u32>,
+    /// When it last changed, RFC 3339.
+    pub updated_at: String,
 }
 
 /// Why a job waits, in full.

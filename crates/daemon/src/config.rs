@@ -3,7 +3,7 @@
 use rota_core::Score;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Every setting with its default and its meaning.
 pub const SCHEMA: &str = include_str!("config.toml");
@@ -47,6 +47,8 @@ pub struct Config {
     pub jobs: Jobs,
     /// GPUs.
     pub gpus: Gpus,
+    /// Several jobs on one GPU.
+    pub sharing: Sharing,
     /// Users.
     pub users: Users,
     /// What is recorded.
@@ -63,6 +65,7 @@ impl Default for Config {
             http: true,
             jobs: Jobs::default(),
             gpus: Gpus::default(),
+            sharing: Sharing::default(),
             users: Users::default(),
             telemetry: Telemetry::default(),
         }
@@ -148,7 +151,7 @@ pub struct Gpus {
 
 impl Default for Gpus {
     fn default() -> Self {
-        let desktop = ["Xorg", "Xwayland", "gnome-shell", "kwin_wayland", "nvidia-persistenced"];
+        let desktop = ["Xorg", "Xwayland", "gnome-shell", "kwin_wayland", "nvidia-persistenced", "nvidia-cuda-mps-server"];
         Self {
             only: Vec::new(),
             ignore_processes: desktop.map(str::to_owned).to_vec(),
@@ -159,6 +162,80 @@ impl Default for Gpus {
             share_with_strangers: true,
             jobs_per_gpu: 8,
             look_seconds: 0.5,
+        }
+    }
+}
+
+/// What happens to a job that uses more of a GPU's memory than it asked for, while others are on that GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnOveruse {
+    /// It is stopped, and started again with more.
+    Retry,
+    /// It is marked and runs on.
+    Mark,
+}
+
+/// Several jobs on one GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sharing {
+    /// Memory that is kept free on every GPU whose jobs share it.
+    pub buffer_mib: u32,
+    /// Memory added to what is predicted for each job.
+    pub job_buffer_mib: u32,
+    /// Which of the peaks measured counts, from 0 to 1.
+    pub quantile: f64,
+    /// Part of that peak that is added to it.
+    pub margin: f64,
+    /// A first run that is made to learn a program's memory is ended after this long.
+    pub profile_seconds: f64,
+    /// Options that do not change how much memory a program needs.
+    pub ignore_arguments: Vec<String>,
+    /// How often a job that ran out of a GPU's memory is tried again with more.
+    pub oom_retries: u32,
+    /// How much more it gets each time.
+    pub oom_growth: f64,
+    /// What happens to a job that uses more memory than it asked for beside others.
+    pub on_overuse: OnOveruse,
+    /// The program that controls MPS, looked for on the `PATH` if it has no slash.
+    pub mps_control: PathBuf,
+}
+
+impl Default for Sharing {
+    fn default() -> Self {
+        let ignored = [
+            "--epochs",
+            "--id",
+            "--seed",
+            "--name",
+            "--run-name",
+            "--lr",
+            "--learning-rate",
+            "--momentum",
+            "--weight-decay",
+            "--steps",
+            "--max-steps",
+            "--checkpoint",
+            "--checkpoint-dir",
+            "--resume",
+            "--output",
+            "--output-dir",
+            "--out",
+            "--log-dir",
+            "--save-dir",
+        ];
+        Self {
+            buffer_mib: 512,
+            job_buffer_mib: 0,
+            quantile: 0.95,
+            margin: 0.05,
+            profile_seconds: 600.0,
+            ignore_arguments: ignored.map(str::to_owned).to_vec(),
+            oom_retries: 2,
+            oom_growth: 1.5,
+            on_overuse: OnOveruse::Retry,
+            mps_control: PathBuf::from("nvidia-cuda-mps-control"),
         }
     }
 }
@@ -232,6 +309,7 @@ impl Config {
         let positive = [
             ("jobs.estimate_seconds", self.jobs.estimate_seconds),
             ("gpus.look_seconds", self.gpus.look_seconds),
+            ("sharing.profile_seconds", self.sharing.profile_seconds),
             ("telemetry.interval_seconds", self.telemetry.interval_seconds),
             ("telemetry.fine_hours", self.telemetry.fine_hours),
             ("telemetry.keep_days", self.telemetry.keep_days),
@@ -250,6 +328,16 @@ impl Config {
         }
         if self.gpus.jobs_per_gpu == 0 || self.gpus.jobs_per_gpu > 1000 {
             return wrong("gpus.jobs_per_gpu", format!("{} is not between 1 and 1000", self.gpus.jobs_per_gpu));
+        }
+        let parts = [
+            ("sharing.quantile", self.sharing.quantile, 0.0, 1.0),
+            ("sharing.margin", self.sharing.margin, 0.0, 10.0),
+            ("sharing.oom_growth", self.sharing.oom_growth, 1.0, 100.0),
+        ];
+        for (field, value, least, most) in parts {
+            if !(least..=most).contains(&value) {
+                return wrong(field, format!("{value} is not between {least} and {most}"));
+            }
         }
         if self.gpus.busy_percent > 100 {
             return wrong("gpus.busy_percent", format!("{} is above 100", self.gpus.busy_percent));
@@ -291,6 +379,8 @@ mod tests {
             ("[jobs]\ngrace_seconds = -1.0", "jobs.grace_seconds"),
             ("[gpus]\njobs_per_gpu = 0", "gpus.jobs_per_gpu"),
             ("place = 'nowhere'", "consolidate"),
+            ("[sharing]\nquantile = 2.0", "sharing.quantile"),
+            ("[sharing]\noom_growth = 0.5", "sharing.oom_growth"),
         ] {
             let message = toml::from_str::<Config>(text)
                 .map_err(|error| error.to_string())

@@ -10,8 +10,12 @@ use crate::record::Record;
 use crate::store::Entry;
 use crate::world::{Change, LiveWorld, StopCause};
 use rota_core::{Event, EventKind, Time};
+use rota_engine::State as EngineState;
 use rota_exec::{Cause, ExitRecord};
 use serde_json::json;
+
+/// A machine that could not make a process may be able to a little later.
+const LAUNCH_AGAIN_NS: u64 = 10_000_000_000;
 
 /// What becomes of a job whose attempt ended.
 enum Verdict {
@@ -26,14 +30,16 @@ enum Verdict {
 }
 
 impl<P: Platform> LiveWorld<P> {
-    pub(crate) fn take_ends(&mut self, ends: Vec<(u64, u32, Outcome)>, events: &mut Vec<Event>) {
+    pub(crate) fn take_ends(&mut self, ends: Vec<(u64, u32, Outcome)>, state: &mut EngineState, events: &mut Vec<Event>) {
         let mut changes = Vec::new();
         let mut verdicts = Vec::new();
         let mut kept = Vec::new();
+        let mut runs = Vec::new();
         for (id, attempt, outcome) in ends {
             let Some(record) = self.jobs.get(&id).filter(|record| can_end(record, attempt)).cloned() else { continue };
             let (change, verdict) = self.judge(&record, &outcome);
             verdicts.push((id, verdict, change.record.not_before));
+            runs.push((record, change.record.clone(), outcome.clone()));
             changes.push(change);
             kept.push(Message::Ended { job: id, attempt, outcome });
         }
@@ -41,6 +47,16 @@ impl<P: Platform> LiveWorld<P> {
             // Not lost: the supervisors' records stay where they are, and the store is tried again.
             self.undelivered.append(&mut kept);
             return;
+        }
+        for (before, after, outcome) in &runs {
+            self.learn(before, after, outcome);
+            self.reshape_class(after, state, events);
+            if before.is_under_mps()
+                && let Some(gpu) = before.gpu_uuids.first().and_then(|uuid| self.machine.gpu_of(uuid))
+            {
+                self.end_mps(gpu);
+                self.occupy(gpu, state, events);
+            }
         }
         for (id, verdict, not_before) in verdicts {
             match verdict {
@@ -88,7 +104,12 @@ impl<P: Platform> LiveWorld<P> {
                 after.reason = Some("the process that held it ended".to_owned());
                 Verdict::Over(if record.state.has_gpus() { State::Done } else { State::Cancelled })
             }
-            Outcome::NeverStarted if record.cancel => Verdict::Over(State::Cancelled),
+            Outcome::NeverStarted | Outcome::NotLaunched(_) if record.cancel => Verdict::Over(State::Cancelled),
+            Outcome::NotLaunched(why) => {
+                after.reason = Some(format!("this machine could not start it: {why}"));
+                after.not_before = Some(now.0 + LAUNCH_AGAIN_NS);
+                Verdict::Evicted
+            }
             Outcome::NeverStarted => {
                 after.reason = None;
                 Verdict::Evicted
@@ -109,7 +130,7 @@ impl<P: Platform> LiveWorld<P> {
                 after.exit_code = exit.code;
                 after.signal = exit.signal;
                 after.finished_ns = Some(i64::try_from(exit.finished_unix_ns).unwrap_or(i64::MAX));
-                self.verdict_of_exit(record, exit, &mut after.reason)
+                self.verdict_of_exit(record, exit, &mut after)
             }
         };
         let ran = now.0.saturating_sub(record.started_at.unwrap_or(now.0));
@@ -150,7 +171,13 @@ impl<P: Platform> LiveWorld<P> {
         (Change { record: after, env: None, entry }, verdict)
     }
 
-    fn verdict_of_exit(&self, record: &Record, exit: &ExitRecord, reason: &mut Option<String>) -> Verdict {
+    fn verdict_of_exit(&self, record: &Record, exit: &ExitRecord, after: &mut Record) -> Verdict {
+        match self.ran_out_of_memory(record, exit, after) {
+            Some(true) => return Verdict::Evicted,
+            Some(false) => return verdict_of_loss(record, State::Failed),
+            None => {}
+        }
+        let reason = &mut after.reason;
         let stopped_for = self.stopping.get(&record.id).cloned().or_else(|| record.cancel.then_some(StopCause::Cancel));
         match (&exit.cause, stopped_for) {
             (Cause::StopRequested, Some(StopCause::Preempt)) => {
@@ -162,7 +189,7 @@ impl<P: Platform> LiveWorld<P> {
                 *reason = Some(why);
                 return verdict_of_loss(record, State::Failed);
             }
-            (Cause::StopRequested, Some(StopCause::Cancel)) => {
+            (Cause::StopRequested, Some(StopCause::Cancel | StopCause::Overuse)) => {
                 *reason = Some("cancelled".to_owned());
                 return Verdict::Over(State::Cancelled);
             }

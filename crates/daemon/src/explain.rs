@@ -1,11 +1,13 @@
 //! Explain: everything that stands in a waiting job's way, with numbers.
 
 use crate::api::{Blocker, Explanation, State};
+use crate::board::plural;
 use crate::clock::rfc3339;
 use crate::platform::{Caller, Platform, Refusal, RefusalKind};
 use crate::record::Record;
+use crate::sharing::group_of;
 use crate::world::{LiveWorld, no_such_job};
-use rota_core::GpuId;
+use rota_core::{GpuId, MilliGpu};
 use rota_engine::State as EngineState;
 
 fn blocker(kind: &str, text: String) -> Blocker {
@@ -123,12 +125,29 @@ impl<P: Platform> LiveWorld<P> {
             return Some(blocker("gpu", format!("{name} is drained")));
         }
         let shape = self.number(record.id).map(|job| *state.bound.shape(job))?;
-        let fits = state.pool.has_room(&[gpu], rota_core::Slice { share: shape.share, memory_mib: shape.memory_mib });
+        let fits = state.pool.has_room(&[gpu], shape.slice());
         if fits {
             return None;
         }
-        let on_it = self.running().find(|other| other.gpu_uuids.contains(&device.uuid));
-        if let Some(other) = on_it {
+        if self.mps_lingers.contains(&gpu) {
+            return Some(blocker("gpu", format!("{name} is still held by the MPS server of jobs that have ended")));
+        }
+        let on_it = self.running().filter(|other| other.gpu_uuids.contains(&device.uuid)).collect::<Vec<_>>();
+        if let Some(other) = on_it.first() {
+            if group_of(other) != shape.group && !shape.is_exclusive() {
+                let how = if other.is_under_mps() { format!("under MPS of {}", other.user) } else { "without MPS".to_owned() };
+                let text = format!("{name} runs job {} {how}, and is not shared with others", other.id);
+                return Some(Blocker { job: Some(other.id), ..blocker("gpu", text) });
+            }
+            let shared = on_it.iter().all(|other| self.model.of(other).1 < MilliGpu::WHOLE.0);
+            if shared && !shape.is_exclusive() {
+                let given = on_it.iter().map(|other| u64::from(self.model.of(other).2)).sum::<u64>();
+                let taken = given + u64::from(state.outside[gpu.index()].memory_mib);
+                let left = device.memory_total_mib.saturating_sub(taken);
+                let who = on_it.iter().map(|other| other.id.to_string()).collect::<Vec<_>>().join(", ");
+                let text = format!("{name} has {} of its memory left beside job{} {who}", gib(left), plural(on_it.len() as u32));
+                return Some(Blocker { job: Some(other.id), ..blocker("gpu", text) });
+            }
             let until = self.believed_end(other).map(|at| format!(" until about {}", rfc3339(at)));
             let what = if other.is_claim() { "is claimed as job" } else { "runs job" };
             let text = format!("{name} {what} {}{}", other.id, until.unwrap_or_default());
@@ -193,10 +212,10 @@ impl<P: Platform> LiveWorld<P> {
 
 fn what_it_needs(record: &Record) -> String {
     let ask = &record.spec.ask;
-    match (ask.gpus, ask.memory_mib) {
+    match (ask.gpus, record.memory()) {
         (0, _) => "needs a processor slot".to_owned(),
         (gpus, Some(memory)) => format!("needs {gpus} × {}", gib(u64::from(memory))),
-        (gpus, None) => format!("needs {gpus} whole GPU{}", crate::board::plural(gpus)),
+        (gpus, None) => format!("needs {gpus} whole GPU{}", plural(gpus)),
     }
 }
 

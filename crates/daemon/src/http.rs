@@ -211,12 +211,43 @@ async fn submit(
     caller: Caller,
     Json(ask): Json<api::Submit>,
 ) -> Result<(StatusCode, Json<api::Submitted>), Problem> {
+    may_submit(&site, &caller)?;
+    let submitted = site.ask(|reply| Message::Submit(Box::new(ask), caller, reply)).await?;
+    Ok((StatusCode::CREATED, Json(submitted)))
+}
+
+/// Many submits at once: they reach the queue in their order and are written with few flushes. One that is refused does not keep the
+/// others out.
+#[utoipa::path(post, path = "/api/v1/jobs/many", request_body = api::SubmitMany, responses((status = 200, body = Vec<api::OneOfMany>), (status = "4XX", body = api::Problem)))]
+async fn submit_many(
+    State(site): State<Arc<Site>>,
+    caller: Caller,
+    Json(many): Json<api::SubmitMany>,
+) -> Answer<Vec<api::OneOfMany>> {
+    may_submit(&site, &caller)?;
+    let one = |mut ask: api::Submit| {
+        if ask.env.is_empty() {
+            ask.env.clone_from(&many.env);
+        }
+        site.ask(|reply| Message::Submit(Box::new(ask), caller.clone(), reply))
+    };
+    let answers = futures_util::future::join_all(many.submits.iter().cloned().map(one)).await;
+    let told = |answer: Result<api::Submitted, Problem>| match answer {
+        Ok(submitted) => Ok(api::OneOfMany { ids: submitted.ids, refusal: None }),
+        // A store that takes nothing is not about one of them.
+        Err(Problem(status, problem)) if status.is_server_error() => Err(Problem(status, problem)),
+        Err(Problem(_, problem)) => Ok(api::OneOfMany { ids: Vec::new(), refusal: Some(problem.title) }),
+    };
+    Ok(Json(answers.into_iter().map(told).collect::<Result<_, _>>()?))
+}
+
+/// A daemon that is not root's runs jobs of its own user only.
+fn may_submit(site: &Site, caller: &Caller) -> Result<(), Problem> {
     if site.daemon_uid != 0 && caller.uid != site.daemon_uid {
         let title = "this daemon runs jobs as its own user only; a root daemon runs them as whoever submits them";
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", title));
     }
-    let submitted = site.ask(|reply| Message::Submit(Box::new(ask), caller, reply)).await?;
-    Ok((StatusCode::CREATED, Json(submitted)))
+    Ok(())
 }
 
 /// Which jobs to list.
@@ -541,6 +572,24 @@ async fn resume(State(site): State<Arc<Site>>, caller: Caller, Json(drain): Json
     Ok(Json(site.ask(|reply| Message::Resume(drain.gpus, caller, reply)).await?))
 }
 
+/// What is known of the memory that programs need: the caller's, or everybody's for an administrator.
+#[utoipa::path(get, path = "/api/v1/profiles", responses((status = 200, body = Vec<api::Profile>)))]
+async fn profiles(State(site): State<Arc<Site>>, caller: Caller) -> Answer<Vec<api::Profile>> {
+    Ok(Json(site.ask(|reply| Message::Profiles(caller, reply)).await?))
+}
+
+/// Forgets one of the caller's classes: the next run is measured anew.
+#[utoipa::path(delete, path = "/api/v1/profiles", params(ProfileQuery), responses((status = 200), (status = "4XX", body = api::Problem)))]
+async fn forget(State(site): State<Arc<Site>>, caller: Caller, Query(query): Query<ProfileQuery>) -> Answer<()> {
+    Ok(Json(site.ask(|reply| Message::Forget(query.class, caller, reply)).await?))
+}
+
+#[derive(Deserialize, IntoParams)]
+struct ProfileQuery {
+    /// The class.
+    class: String,
+}
+
 /// Another policy, at once.
 #[utoipa::path(put, path = "/api/v1/policy", request_body = api::PolicyChange, responses((status = 200), (status = "4XX", body = api::Problem)))]
 async fn policy(State(site): State<Arc<Site>>, caller: Caller, Json(change): Json<api::PolicyChange>) -> Answer<()> {
@@ -613,6 +662,7 @@ struct Description;
 fn described() -> OpenApiRouter<Arc<Site>> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(submit, list))
+        .routes(routes!(submit_many))
         .routes(routes!(show))
         .routes(routes!(explain))
         .routes(routes!(wait))
@@ -623,6 +673,7 @@ fn described() -> OpenApiRouter<Arc<Site>> {
         .routes(routes!(history))
         .routes(routes!(drain))
         .routes(routes!(resume))
+        .routes(routes!(profiles, forget))
         .routes(routes!(policy))
         .routes(routes!(claim))
         .routes(routes!(shutdown))

@@ -3,7 +3,9 @@
 use crate::api::{self, AfterCondition, Claim, ClaimMode, State, Submit, Submitted};
 use crate::machine::CPU;
 use crate::platform::{Caller, Platform, Refusal, RefusalKind, Reply, Verb};
+use crate::profiles::class_of;
 use crate::record::{Holder, Record, Spec, fill_in};
+use crate::sharing::{ProfileRun, group_of, wait_for_profile};
 use crate::store::Entry;
 use crate::text::Text;
 use crate::world::{Change, LiveWorld, StopCause};
@@ -69,6 +71,8 @@ impl<P: Platform> LiveWorld<P> {
                     for id in &ids {
                         self.quota_held.remove(id);
                     }
+                    let jobs = &self.jobs;
+                    self.profile_runs.retain(|_, run| jobs.contains_key(run));
                     _ = reply.send(Err(Refusal::new(RefusalKind::Unavailable, format!("the job was not accepted: {error}"))));
                 }
             }
@@ -88,67 +92,118 @@ impl<P: Platform> LiveWorld<P> {
             return Err(Refusal::new(RefusalKind::Forbidden, "this token may only read"));
         }
         check(&ask)?;
+        if ask.mps || ask.threads_percent.is_some() {
+            let refused = |problem: String| Refusal::new(RefusalKind::BadInput, format!("--mps: {problem}"));
+            if ask.gpus != 1 {
+                return Err(refused(format!("a job under MPS has one GPU, not {}", ask.gpus)));
+            }
+            self.platform.check_mps().map_err(refused)?;
+        }
         let unmet = self.check_after(&ask.after)?;
         let env = Arc::new(std::mem::take(&mut ask.env));
         let specs = expand(ask, caller)?;
         self.check_room(specs.len(), caller)?;
         self.check_quota(&specs, caller)?;
-        let mut accepted = Accepted { ids: Vec::new(), changes: Vec::new(), events: Vec::new() };
-        let stamp = self.stamp();
         let first = self.next_id;
-        for (spec, id) in specs.into_iter().zip(first..) {
-            let record = Record {
-                id,
-                uid: caller.uid,
-                user: caller.user.clone(),
-                state: if spec.ask.hold { State::Held } else { State::Waiting },
-                user_hold: spec.ask.hold,
-                spec: Arc::new(spec),
-                env_id: 0,
-                exit_code: None,
-                signal: None,
-                reason: None,
-                gpu_uuids: Vec::new(),
-                gpu_indices: Vec::new(),
-                submitted_ns: stamp.wall_ns,
-                started_ns: None,
-                finished_ns: None,
-                arrived_at: stamp.at,
-                started_at: None,
-                attempts: 0,
-                failures: 0,
-                preemptions: 0,
-                service_ns: 0,
-                not_before: None,
-                cancel: false,
-                peak_memory_mib: None,
-                energy_joules: None,
-            };
-            let job = self.admit(&record, state)?;
+        self.take_all_in(specs, caller, &env, unmet, state).inspect_err(|_| {
+            // A run that was to come first is not made, either.
+            self.profile_runs.retain(|_, run| *run < first);
+        })
+    }
+
+    fn take_all_in(
+        &mut self,
+        specs: Vec<Spec>,
+        caller: &Caller,
+        env: &Arc<Vec<(Text, Text)>>,
+        unmet: bool,
+        state: &mut EngineState,
+    ) -> Result<Accepted, Refusal> {
+        let mut accepted = Accepted { ids: Vec::new(), changes: Vec::new(), events: Vec::new() };
+        for mut spec in specs {
+            spec.profile = spec.ask.memory_auto.then(|| class_of(&spec.ask, &self.config.sharing));
+            match self.profile_run_before(&spec, caller) {
+                ProfileRun::NotNeeded => {}
+                ProfileRun::UnderWay(run) => wait_for_profile(&mut spec, run),
+                ProfileRun::New(run) => {
+                    let id = self.take_in(*run, caller, env, unmet, &mut accepted, state)?;
+                    wait_for_profile(&mut spec, id);
+                }
+            }
+            let id = self.take_in(spec, caller, env, unmet, &mut accepted, state)?;
             accepted.ids.push(id);
-            if unmet {
-                // As if it had been submitted a moment earlier: when it came must not decide what becomes of it.
-                self.numbers.remove(&id);
-                let failed = self.failed_dependency(&record);
-                accepted.changes.push(Change { env: Some(Arc::clone(&env)), ..failed });
-                continue;
-            }
-            accepted.events.push(EventKind::Submitted { job });
-            if record.user_hold {
-                accepted.events.push(EventKind::Held { job });
-            }
-            if self.is_over_quota(&record, &accepted.changes) {
-                self.quota_held.insert(id);
-                let note = format!("{} has as many GPUs as it may have at once", record.user);
-                self.board.write().notes.insert(id, note);
-                accepted.events.push(EventKind::Held { job });
-            }
-            let detail = json!({ "gpus": record.spec.ask.gpus, "user": record.user });
-            let entry = Entry { job: Some(id), kind: "submitted", detail };
-            accepted.changes.push(Change { record, env: Some(Arc::clone(&env)), entry });
         }
-        self.next_id += accepted.ids.len() as u64;
         Ok(accepted)
+    }
+
+    /// Makes one job of a submit.
+    fn take_in(
+        &mut self,
+        spec: Spec,
+        caller: &Caller,
+        env: &Arc<Vec<(Text, Text)>>,
+        unmet: bool,
+        accepted: &mut Accepted,
+        state: &mut EngineState,
+    ) -> Result<u64, Refusal> {
+        let stamp = self.stamp();
+        let id = self.next_id;
+        let mut record = Record {
+            id,
+            uid: caller.uid,
+            user: caller.user.clone(),
+            state: if spec.ask.hold { State::Held } else { State::Waiting },
+            user_hold: spec.ask.hold,
+            spec: Arc::new(spec),
+            env_id: 0,
+            exit_code: None,
+            signal: None,
+            reason: None,
+            gpu_uuids: Vec::new(),
+            gpu_indices: Vec::new(),
+            submitted_ns: stamp.wall_ns,
+            started_ns: None,
+            finished_ns: None,
+            arrived_at: stamp.at,
+            started_at: None,
+            attempts: 0,
+            failures: 0,
+            preemptions: 0,
+            service_ns: 0,
+            not_before: None,
+            cancel: false,
+            memory_mib: None,
+            ooms: 0,
+            peak_memory_mib: None,
+            energy_joules: None,
+        };
+        record.memory_mib = self.memory_for(&record);
+        let job = self
+            .admit(&record, state)
+            .map_err(|refusal| Refusal { message: self.too_large(&record, refusal.message), ..refusal })?;
+        self.next_id += 1;
+        if unmet {
+            // As if it had been submitted a moment earlier: when it came must not decide what becomes of it.
+            self.numbers.remove(&id);
+            let failed = self.failed_dependency(&record);
+            accepted.changes.push(Change { env: Some(Arc::clone(env)), ..failed });
+            return Ok(id);
+        }
+        self.follow_profile(&record);
+        accepted.events.push(EventKind::Submitted { job });
+        if record.user_hold {
+            accepted.events.push(EventKind::Held { job });
+        }
+        if self.is_over_quota(&record, &accepted.changes) {
+            self.quota_held.insert(id);
+            let note = format!("{} has as many GPUs as it may have at once", record.user);
+            self.board.write().notes.insert(id, note);
+            accepted.events.push(EventKind::Held { job });
+        }
+        let detail = json!({ "gpus": record.spec.ask.gpus, "user": record.user });
+        let entry = Entry { job: Some(id), kind: "submitted", detail };
+        accepted.changes.push(Change { record, env: Some(Arc::clone(env)), entry });
+        Ok(id)
     }
 
     /// Whether a job that is waited for has ended badly already. Jobs that never were cannot be waited for.
@@ -178,7 +233,7 @@ impl<P: Platform> LiveWorld<P> {
         Ok(number)
     }
 
-    fn say(&self, problem: &rota_core::bind::BindProblem) -> String {
+    pub(crate) fn say(&self, problem: &rota_core::bind::BindProblem) -> String {
         use rota_core::bind::BindProblem;
         let machine = if self.machine.devices.is_empty() {
             "this machine has no GPU; `rota up --virtual-gpus a100:4` makes some to try things with".to_owned()
@@ -236,6 +291,7 @@ impl<P: Platform> LiveWorld<P> {
             gpu_types: gpu_types.iter().map(|kind| names.intern(kind)).collect(),
             share: MilliGpu(share),
             memory_mib,
+            group: group_of(record),
             estimate: Some(seconds(believed)),
             priority: ask.priority,
             weight: ask.weight,
@@ -344,9 +400,17 @@ impl<P: Platform> LiveWorld<P> {
         let Ok(identity) = rota_exec::Identity::of(claim.pid) else {
             return bad(format!("--pid: there is no process {}", claim.pid));
         };
-        let ask = Submit { gpus, gpu_ids: from, name: claim.name.clone(), ..plain_submit() };
+        let ask = Submit { gpus, gpu_ids: from, name: claim.name.clone(), ..api::plain_submit() };
         let holder = Holder { pid: identity.pid, start_ticks: identity.start_ticks, boot_id: identity.boot_id };
-        let spec = Spec { ask, gid: caller.gid, array_index: None, values: Vec::new(), holder: Some(holder) };
+        let spec = Spec {
+            ask,
+            gid: caller.gid,
+            array_index: None,
+            values: Vec::new(),
+            holder: Some(holder),
+            profile: None,
+            is_profile_run: false,
+        };
         self.accept_claim(&spec, caller, state, events)
     }
 
@@ -477,7 +541,8 @@ impl<P: Platform> LiveWorld<P> {
         let owner = Caller { uid: record.uid, gid: record.spec.gid, user: record.user.clone(), is_admin: false, may_write: true };
         let mut accepted = self.accept(ask, &owner, state)?;
         for change in &mut accepted.changes {
-            change.record.spec = Arc::new(Spec { ask: change.record.spec.ask.clone(), ..(*record.spec).clone() });
+            let profile = change.record.spec.profile.clone();
+            change.record.spec = Arc::new(Spec { ask: change.record.spec.ask.clone(), profile, ..(*record.spec).clone() });
         }
         self.commit(accepted.changes).map_err(unavailable)?;
         for kind in accepted.events {
@@ -520,6 +585,8 @@ pub struct Model {
     pub estimate_seconds: f64,
     /// The most jobs on one GPU, of those that say how much memory they need.
     pub jobs_per_gpu: u16,
+    /// Memory that is kept free on every GPU.
+    pub buffer_mib: u32,
 }
 
 impl Model {
@@ -527,23 +594,38 @@ impl Model {
     pub fn of(&self, record: &Record) -> (f64, u16, u32) {
         let ask = &record.spec.ask;
         let believed = ask.estimate_seconds.or(ask.time_limit_seconds).unwrap_or(self.estimate_seconds);
-        let sharing = !ask.exclusive && ask.gpus > 0 && (ask.share.is_some() || ask.memory_mib.is_some());
+        let sharing = !ask.exclusive && ask.gpus > 0 && (ask.share.is_some() || record.memory().is_some());
         let share = match (sharing, ask.share) {
             (true, Some(share)) => (share * 1000.0).round() as u16,
             // By memory alone: as many as are allowed on one GPU.
             (true, None) => 1000 / self.jobs_per_gpu,
             (false, _) => MilliGpu::WHOLE.0,
         };
-        let memory_mib = match (ask.memory_mib, ask.share) {
+        let memory_mib = match (record.memory(), ask.share) {
+            // What fits a GPU only without its buffer has the GPU to itself, buffer and all.
+            (Some(memory), _) if memory <= self.largest(ask) => memory.min(self.most(ask)),
             (Some(memory), _) => memory,
             // A share of the GPU is a share of its memory, of the smallest it may get.
             (None, Some(share)) if sharing => {
-                let usable = self.memory_mib.iter().filter(|(kind, _)| ask.gpu_types.is_empty() || ask.gpu_types.contains(kind));
-                (f64::from(usable.map(|(_, memory)| *memory).min().unwrap_or(0)) * share) as u32
+                (f64::from(self.usable(ask).min().unwrap_or(0).saturating_sub(self.buffer_mib)) * share) as u32
             }
             _ => 0,
         };
         (believed, share, memory_mib)
+    }
+
+    /// The most memory a job can be given on one GPU beside its buffer.
+    pub fn most(&self, ask: &Submit) -> u32 {
+        self.largest(ask).saturating_sub(self.buffer_mib)
+    }
+
+    fn largest(&self, ask: &Submit) -> u32 {
+        self.usable(ask).max().unwrap_or(0)
+    }
+
+    fn usable<'a>(&'a self, ask: &'a Submit) -> impl Iterator<Item = u32> + 'a {
+        let is_usable = |kind: &String| ask.gpu_types.is_empty() || ask.gpu_types.contains(kind);
+        self.memory_mib.iter().filter(move |(kind, _)| is_usable(kind)).map(|(_, memory)| *memory)
     }
 }
 
@@ -554,39 +636,6 @@ pub(crate) enum EventKindOf {
     Failed,
     Cancelled,
     Lost,
-}
-
-fn plain_submit() -> Submit {
-    Submit {
-        command: vec![Text::from("claim")],
-        cwd: Text::from("/"),
-        env: Vec::new(),
-        gpus: 1,
-        gpu_ids: Vec::new(),
-        gpu_types: Vec::new(),
-        memory_mib: None,
-        share: None,
-        exclusive: true,
-        priority: 0,
-        weight: 1.0,
-        tickets: 1,
-        estimate_seconds: None,
-        deadline: None,
-        time_limit_seconds: None,
-        after: Vec::new(),
-        retries: 0,
-        retry_delay_seconds: None,
-        name: None,
-        key: None,
-        threads_percent: None,
-        preemptible: false,
-        hold: false,
-        grace_seconds: None,
-        host_memory_mib: None,
-        cpus: None,
-        array: Vec::new(),
-        params: Vec::new(),
-    }
 }
 
 /// Says what cannot be meant, by the name of the option.
@@ -614,6 +663,12 @@ fn check(ask: &Submit) -> Result<(), Refusal> {
     }
     if !ask.cwd.0.starts_with(b"/") {
         return bad(format!("--cwd: `{}` is not a full path", ask.cwd.lossy()));
+    }
+    if ask.memory_auto && (ask.memory_mib.is_some() || ask.share.is_some() || ask.gpus == 0) {
+        return bad("--memory auto: it cannot go with a number of MiB, with --share or with --gpus 0".to_owned());
+    }
+    if ask.profile_epochs == Some(0) {
+        return bad("--profile-epochs: 0 epochs measure nothing; write 1 or more".to_owned());
     }
     if let Some(share) = ask.share
         && !(0.001..=1.0).contains(&share)
@@ -651,9 +706,9 @@ fn check(ask: &Submit) -> Result<(), Refusal> {
     if seen.len() != ask.gpu_ids.len() {
         return bad("--gpu-ids: a GPU is named twice".to_owned());
     }
-    for text in [&ask.name, &ask.key].into_iter().flatten() {
+    for text in [&ask.name, &ask.key, &ask.profile_as, &ask.number_argument].into_iter().flatten() {
         if text.is_empty() || text.len() > 256 || text.chars().any(char::is_control) {
-            return bad("--name and --key: 1 to 256 characters, none of them a control character".to_owned());
+            return bad("--name, --key and --profile-as: 1 to 256 characters, none of them a control character".to_owned());
         }
     }
     Ok(())
@@ -698,7 +753,15 @@ fn expand(ask: Submit, caller: &Caller) -> Result<Vec<Spec>, Refusal> {
                 command = fill_in(&command, name, value);
             }
             let ask = Submit { command, ..plain.clone() };
-            specs.push(Spec { ask, gid: caller.gid, array_index: index, values: values.clone(), holder: None });
+            specs.push(Spec {
+                ask,
+                gid: caller.gid,
+                array_index: index,
+                values: values.clone(),
+                holder: None,
+                profile: None,
+                is_profile_run: false,
+            });
         }
     }
     Ok(specs)

@@ -4,7 +4,7 @@ use crate::board::Board;
 use crate::platform::{Look, Message};
 use crate::processes::{Watch, owners};
 use crate::users::Names;
-use rota_gpu::{Device, Devices, Load, Nvml, ReadError, Virtual};
+use rota_gpu::{ComputeModes, Device, Devices, Load, Nvml, ReadError, Virtual};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -46,6 +46,15 @@ impl Source {
             Self::Virtual(devices) => devices.list(),
             Self::None(_) => Ok(Vec::new()),
         }
+    }
+
+    /// What sets the compute modes of these devices, beside the one who looks at them.
+    pub fn modes(&self) -> Result<Box<dyn ComputeModes>, rota_gpu::GpuError> {
+        Ok(match self {
+            Self::Nvml(_) => Box::new(Nvml::open()?),
+            Self::Virtual(devices) => Box::new(devices.modes()),
+            Self::None(_) => Box::new(Virtual::new(&[]).modes()),
+        })
     }
 
     /// What drives them.

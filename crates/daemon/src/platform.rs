@@ -5,6 +5,7 @@ use crate::record::Record;
 use crate::text::Text;
 use rota_core::Time;
 use rota_exec::ExitRecord;
+use std::collections::HashSet;
 use std::fmt;
 use tokio::sync::oneshot;
 
@@ -89,6 +90,8 @@ pub enum Outcome {
     Rebooted,
     /// It never ran: the daemon died before its supervisor came. It waits again.
     NeverStarted,
+    /// It never ran: this machine could not make a process for it now.
+    NotLaunched(String),
     /// The process a claim was tied to is gone, or gave it back.
     HolderGone,
 }
@@ -129,6 +132,10 @@ pub enum Message {
     Drain(api::Drain, Caller, Reply<()>),
     /// Start jobs again.
     Resume(Vec<u32>, Caller, Reply<()>),
+    /// What is known of the memory of programs?
+    Profiles(Caller, Reply<Vec<api::Profile>>),
+    /// Forget what is known of a class of programs.
+    Forget(String, Caller, Reply<()>),
     /// Another policy.
     Policy(String, Caller, Reply<()>),
     /// End; jobs run on.
@@ -153,8 +160,16 @@ pub trait Platform {
     fn wait(&mut self, until: Option<Time>) -> Option<Vec<Message>>;
     /// Makes the place where a job is about to run, before its start is written down.
     fn prepare(&mut self, record: &Record) -> Result<(), String>;
-    /// Starts a job's supervisor. Its end will be told by a message.
-    fn launch(&mut self, run: Run<'_>) -> Result<(), String>;
+    /// Starts a job's supervisor, whose end will be told by a message; or says what became of the attempt.
+    fn launch(&mut self, run: Run<'_>) -> Result<(), Outcome>;
+    /// Whether jobs can be run under MPS here, or why not.
+    fn check_mps(&self) -> Result<(), String>;
+    /// Ends MPS on a GPU, or says why it cannot.
+    fn end_mps(&mut self, uuid: &str) -> Result<(), String>;
+    /// Takes over, or ends, what an earlier daemon left of MPS: only these GPUs still have jobs under it. Says what went wrong.
+    fn recover_mps(&mut self, used: &HashSet<String>) -> Vec<String>;
+    /// The end of a job's log.
+    fn log_end(&self, record: &Record, bytes: u64) -> Vec<u8>;
     /// Asks a job to stop, or ends it at once.
     fn stop(&mut self, record: &Record, at_once: bool);
     /// Finds the supervisor of a job that was under way when the daemon ended; says how it ended if it did.

@@ -11,9 +11,9 @@ use rota_exec::{Adopted, LostReason, RunAs, RunSpec, Supervisor};
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -93,11 +93,7 @@ impl Watch {
                 let (job, attempt) = (data >> 24, (data & 0xff_ffff) as u32);
                 let Some(gone) = self.lock().remove(&(job, attempt)) else { continue };
                 let outcome = match gone {
-                    Watched::Supervisor { mut supervisor, dir } => {
-                        // Where it is not our child, init has taken it.
-                        _ = supervisor.reap();
-                        outcome_in(&dir)
-                    }
+                    Watched::Supervisor { dir, .. } => outcome_in(&dir),
                     Watched::Holder { .. } => Outcome::HolderGone,
                 };
                 if inbox.send(Message::Ended { job, attempt, outcome }).is_err() {
@@ -135,6 +131,9 @@ pub struct SystemPlatform {
     cuda_names: HashMap<String, String>,
     is_root: bool,
     cgroup: Option<PathBuf>,
+    devices: Vec<rota_gpu::Device>,
+    mps: rota_gpu::Mps,
+    modes: Box<dyn rota_gpu::ComputeModes>,
 }
 
 impl SystemPlatform {
@@ -146,19 +145,23 @@ impl SystemPlatform {
         program: PathBuf,
         state_dir: PathBuf,
         config: Config,
-        devices: &[rota_gpu::Device],
+        (devices, modes): (&[rota_gpu::Device], Box<dyn rota_gpu::ComputeModes>),
     ) -> Self {
+        let mps = rota_gpu::Mps::new(&config.sharing.mps_control, &state_dir.join("mps"));
         let cgroup = config.jobs.cgroups.then(rota_exec::cgroup_root).flatten();
         Self {
             clock,
             inbox,
             watch,
-            launcher: rota_exec::Launcher { program, arguments: vec![OsString::from("__supervise")] },
+            launcher: rota_exec::Launcher::new(program, vec![OsString::from("__supervise")]),
             state_dir,
             config,
             cuda_names: devices.iter().map(|device| (device.uuid.clone(), device.cuda_name())).collect(),
             is_root: rustix::process::geteuid().is_root(),
             cgroup,
+            devices: devices.to_vec(),
+            mps,
+            modes,
         }
     }
 
@@ -176,7 +179,7 @@ impl SystemPlatform {
         Ok(RunSpec {
             job: record.id,
             attempt: record.attempts,
-            command: ask.command.iter().map(crate::text::Text::to_os).collect(),
+            command: record.command().iter().map(crate::text::Text::to_os).collect(),
             cwd: PathBuf::from(ask.cwd.to_os()),
             env: self.environment(run),
             run_as,
@@ -189,6 +192,22 @@ impl SystemPlatform {
             cpus_max: ask.cpus,
             cgroup: self.cgroup.clone(),
         })
+    }
+
+    /// Sees to MPS on a job's GPU.
+    fn start_mps(&mut self, record: &Record) -> Result<(), String> {
+        let uuid = record.gpu_uuids.first().ok_or("it has no GPU")?;
+        let device = self.devices.iter().find(|device| device.uuid == *uuid).ok_or("its GPU is gone")?;
+        self.mps.start(device, record.uid, &*self.modes).map(|_| ()).map_err(|error| chain(&error))
+    }
+
+    /// Takes a job's processes out of the MPS server, which a killed client may take down with all others.
+    fn leave_mps(&self, record: &Record) {
+        let pids = rota_exec::job_processes(&record.run_dir(&self.state_dir));
+        if let Some(uuid) = record.gpu_uuids.first() {
+            // If the server does not let them go, they are ended all the same.
+            _ = self.mps.terminate_clients(uuid, &pids);
+        }
     }
 
     /// What the user had, with what Rota says in its place.
@@ -210,8 +229,12 @@ impl SystemPlatform {
         for (name, value) in &record.spec.values {
             own.push((format!("ROTA_PARAM_{}", name.to_uppercase()).into(), value.into()));
         }
-        if let Some(percent) = record.spec.ask.threads_percent {
-            own.push(("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE".into(), percent.to_string().into()));
+        if let Some(uuid) = record.gpu_uuids.first().filter(|_| record.is_under_mps()) {
+            let percent = record.spec.ask.threads_percent.and_then(|percent| u8::try_from(percent).ok());
+            // What the MPS server calls its GPU counts in place of what others call it.
+            let under_mps = self.mps.environment(uuid, percent, record.memory());
+            own.retain(|(name, _)| !under_mps.iter().any(|(other, _)| other == name));
+            own.extend(under_mps);
         }
         let given = run.env.iter().map(|(name, value)| (name.to_os(), value.to_os()));
         let kept = given.filter(|(name, _)| !own.iter().any(|(own, _)| own == name)).collect::<Vec<_>>();
@@ -245,15 +268,64 @@ impl Platform for SystemPlatform {
         std::fs::DirBuilder::new().recursive(true).mode(0o711).create(&dir).map_err(|error| format!("{}: {error}", dir.display()))
     }
 
-    fn launch(&mut self, run: Run<'_>) -> Result<(), String> {
-        let spec = self.spec(&run)?;
+    fn launch(&mut self, run: Run<'_>) -> Result<(), Outcome> {
+        if run.record.is_under_mps() {
+            self.start_mps(run.record).map_err(Outcome::NotLaunched)?;
+        }
+        let spec = self.spec(&run).map_err(Outcome::NotLaunched)?;
         let dir = run.record.run_dir(&self.state_dir);
-        let supervisor = self.launcher.launch(&dir, &spec).map_err(|error| chain(&error))?;
-        let watched = Watched::Supervisor { supervisor, dir };
-        self.watch.add(run.record.id, run.record.attempts, watched).map_err(|error| error.to_string())
+        let problem = match self.launcher.launch(&dir, &spec) {
+            Ok(supervisor) => match self.watch.add(run.record.id, run.record.attempts, Watched::Supervisor { supervisor, dir }) {
+                Ok(()) => return Ok(()),
+                Err(error) => error.to_string(),
+            },
+            Err(error) => chain(&error),
+        };
+        // Its supervisor may be there all the same. If it is not, the directory is void from here on.
+        match self.adopt(run.record) {
+            None => Ok(()),
+            Some(Outcome::NeverStarted) => Err(Outcome::NotLaunched(problem)),
+            Some(outcome) => Err(outcome),
+        }
+    }
+
+    fn check_mps(&self) -> Result<(), String> {
+        self.mps.check().map_err(|error| chain(&error))
+    }
+
+    fn end_mps(&mut self, uuid: &str) -> Result<(), String> {
+        self.mps.stop(uuid, &*self.modes).map_err(|error| chain(&error))
+    }
+
+    fn recover_mps(&mut self, used: &HashSet<String>) -> Vec<String> {
+        let recovered = self.mps.recover(&|uuid| used.contains(uuid), &*self.modes);
+        let problem = |recovered: rota_gpu::Recovered| match recovered.outcome {
+            rota_gpu::Recovery::Failed(error) => Some(format!("GPU {}: MPS was left there: {}", recovered.uuid, chain(&error))),
+            rota_gpu::Recovery::Kept { answers: false } => {
+                Some(format!("GPU {}: its MPS control daemon does not answer, though jobs are under it", recovered.uuid))
+            }
+            rota_gpu::Recovery::Kept { answers: true } | rota_gpu::Recovery::Stopped => None,
+        };
+        recovered.into_iter().filter_map(problem).collect()
+    }
+
+    fn log_end(&self, record: &Record, bytes: u64) -> Vec<u8> {
+        let Some(mut log) = record.log_path(&self.state_dir).and_then(|path| std::fs::File::open(path).ok()) else {
+            return Vec::new();
+        };
+        let length = log.metadata().map_or(0, |metadata| metadata.len());
+        let mut end = Vec::new();
+        // A log that cannot be read tells nothing.
+        if log.seek(SeekFrom::Start(length.saturating_sub(bytes))).is_ok() {
+            _ = log.take(bytes).read_to_end(&mut end);
+        }
+        end
     }
 
     fn stop(&mut self, record: &Record, at_once: bool) {
+        if record.is_under_mps() {
+            self.leave_mps(record);
+        }
         if let Some(Watched::Supervisor { supervisor, .. }) = self.watch.lock().get(&(record.id, record.attempts)) {
             // One that is gone already has ended, which is told by its record.
             _ = if at_once { supervisor.kill() } else { supervisor.stop() };

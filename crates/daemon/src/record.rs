@@ -19,6 +19,12 @@ pub struct Spec {
     pub values: Vec<(String, String)>,
     /// The process a claim is tied to.
     pub holder: Option<Holder>,
+    /// The class its memory is learned under, where that is predicted.
+    #[serde(default)]
+    pub profile: Option<String>,
+    /// It is run to learn how much memory its class needs.
+    #[serde(default)]
+    pub is_profile_run: bool,
 }
 
 /// The process whose life a claim is tied to.
@@ -81,6 +87,10 @@ pub struct Record {
     pub not_before: Option<u64>,
     /// Somebody asked for its end.
     pub cancel: bool,
+    /// Memory it is given on each GPU, where that is not what was asked for: predicted, or raised because it was not enough.
+    pub memory_mib: Option<u32>,
+    /// How often that was not enough.
+    pub ooms: u32,
     /// The most memory seen on one of its GPUs.
     pub peak_memory_mib: Option<u64>,
     /// Energy of all attempts.
@@ -91,6 +101,22 @@ impl Record {
     /// Whether it is a claim.
     pub fn is_claim(&self) -> bool {
         self.spec.holder.is_some()
+    }
+
+    /// Whether it runs under MPS.
+    pub fn is_under_mps(&self) -> bool {
+        self.spec.ask.mps || self.spec.ask.threads_percent.is_some()
+    }
+
+    /// Memory it is given on each GPU; `None` if it has its GPUs to itself.
+    pub fn memory(&self) -> Option<u32> {
+        self.memory_mib.or(self.spec.ask.memory_mib)
+    }
+
+    /// What is run: as it was submitted, with its number behind it where that was asked for.
+    pub fn command(&self) -> Vec<Text> {
+        let number = self.spec.ask.number_argument.as_ref().map(|argument| Text::from(format!("{argument}{}", self.id).as_str()));
+        self.spec.ask.command.iter().cloned().chain(number).collect()
     }
 
     /// Where the files of an attempt are, below the state directory.
@@ -115,14 +141,17 @@ impl Record {
             exit_code: self.exit_code,
             signal: self.signal,
             reason: reason.or_else(|| self.reason.clone()),
-            command: ask.command.clone(),
+            command: self.command(),
             cwd: ask.cwd.clone(),
             gpus_requested: ask.gpus,
             gpu_indices: has_gpus.then(|| self.gpu_indices.clone()),
             gpu_uuids: has_gpus.then(|| self.gpu_uuids.clone()),
             gpu_types: ask.gpu_types.clone(),
-            memory_mib: ask.memory_mib,
+            memory_mib: self.memory(),
             peak_memory_mib: self.peak_memory_mib,
+            profile: self.spec.profile.clone(),
+            is_profile_run: self.spec.is_profile_run,
+            out_of_memory: self.ooms,
             share: ask.share,
             priority: ask.priority,
             submitted_at: crate::clock::rfc3339(self.submitted_ns),

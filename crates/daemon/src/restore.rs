@@ -26,6 +26,8 @@ impl<P: Platform> LiveWorld<P> {
         // Until they have had their turn, those that wait take nothing from the shares of their users.
         self.quota_held = self.jobs.values().filter(|record| !record.state.has_gpus()).map(|record| record.id).collect();
         self.timers.clear();
+        self.predicted.clear();
+        self.profile_runs.clear();
         let mut events = Vec::new();
         for record in self.jobs.values().cloned().collect::<Vec<_>>() {
             self.quota_held.remove(&record.id);
@@ -68,6 +70,13 @@ impl<P: Platform> LiveWorld<P> {
             _ = self.commit(vec![change]);
             return;
         }
+        let mut record = record.clone();
+        if !record.state.has_gpus() {
+            record.memory_mib = self.memory_for(&record);
+            self.jobs.insert(record.id, Arc::new(record.clone()));
+        }
+        self.follow_profile(&record);
+        let record = &record;
         let Ok(job) = self.admit(record, &mut engine.state) else {
             // It fitted when it was submitted: the machine has changed.
             let reason = "it does not fit this machine any more";
@@ -121,6 +130,11 @@ impl<P: Platform> LiveWorld<P> {
     /// Asks the supervisors of all jobs that were under way how they are; to be called once, before the first decision.
     pub fn adopt(&mut self) {
         self.telemetry.awaits_look = !self.machine.devices.is_empty();
+        let under_mps = self.running().filter(|record| record.is_under_mps()).flat_map(|record| record.gpu_uuids.clone());
+        let under_mps = under_mps.collect();
+        for problem in self.platform.recover_mps(&under_mps) {
+            self.board.write().warnings.insert("mps", problem);
+        }
         for record in
             self.jobs.values().filter(|record| record.state.has_gpus() || record.is_claim()).cloned().collect::<Vec<_>>()
         {

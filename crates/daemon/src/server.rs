@@ -123,6 +123,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let mut source = Source::open(options.virtual_gpus.as_deref())?;
     let devices = chosen(source.list()?, &config);
     let driver = source.driver();
+    let compute = source.modes()?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let cpu_slots = if config.jobs.cpu_slots == 0 { processors } else { config.jobs.cpu_slots };
@@ -133,8 +134,15 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let (inbox, messages) = std::sync::mpsc::channel();
     let watch = Watch::start(inbox.clone()).map_err(doing("watching processes"))?;
     let clock = SystemClock::from(first_moment(&store)?);
-    let platform =
-        SystemPlatform::new(clock, messages, Arc::clone(&watch), options.program, state_dir.clone(), config.clone(), &devices);
+    let platform = SystemPlatform::new(
+        clock,
+        messages,
+        Arc::clone(&watch),
+        options.program,
+        state_dir.clone(),
+        config.clone(),
+        (&devices, compute),
+    );
     let mut world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread()

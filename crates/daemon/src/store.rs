@@ -4,6 +4,7 @@
 //! newer Rota, or by another user, is refused and left alone.
 
 use crate::api::State;
+use crate::profiles::{ClassKey, Profile, Profiles};
 use crate::record::{Record, Spec};
 use crate::text::Text;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
@@ -79,11 +80,16 @@ CREATE TABLE job_samples (
   job INTEGER NOT NULL, wall_s INTEGER NOT NULL, span_s INTEGER NOT NULL, memory_mib REAL, utilisation REAL, power_watts REAL,
   PRIMARY KEY (job, wall_s)) STRICT, WITHOUT ROWID;
 CREATE INDEX job_samples_by_time ON job_samples(wall_s);
+", "
+ALTER TABLE jobs ADD COLUMN memory_mib INTEGER;
+ALTER TABLE jobs ADD COLUMN ooms INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE profiles (
+  uid INTEGER NOT NULL, class TEXT NOT NULL, gpu_type TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (uid, class, gpu_type)) STRICT, WITHOUT ROWID;
 "];
 
 /// The columns of a job, in the order in which [`read_job`] takes them.
 const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
-                       finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules";
+                       finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms";
 
 /// An event as it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -247,6 +253,20 @@ impl Store {
         self.read(|connection| job_by_id(connection, id))
     }
 
+    /// What is known of the memory of programs.
+    pub fn profiles(&self) -> Result<Profiles, StoreError> {
+        let rows = self.read(|connection| {
+            let row = |row: &Row<'_>| {
+                let content: String = row.get(3)?;
+                // One that cannot be read is learned anew.
+                let profile = serde_json::from_str::<Profile>(&content).unwrap_or_default();
+                Ok((ClassKey { uid: row.get(0)?, class: row.get(1)? }, row.get(2)?, profile))
+            };
+            connection.prepare("SELECT uid, class, gpu_type, content FROM profiles")?.query_map([], row)?.collect()
+        })?;
+        Ok(Profiles::load(rows))
+    }
+
     fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         query(&self.connection).map_err(|source| explain(&self.path, source))
     }
@@ -264,14 +284,14 @@ impl Writer<'_> {
         let json = |value: &dyn erased::Json| value.text();
         self.connection.prepare_cached(
             "INSERT INTO jobs (id, uid, user, key, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns,
-               started_ns, finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules)
-             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26)",
+               started_ns, finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms)
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28)",
         )?
         .execute(params![
             job.id, job.uid, job.user, job.spec.ask.key, json(&*job.spec), job.env_id, job.state.word(), job.user_hold, job.exit_code,
             job.signal, job.reason, json(&job.gpu_uuids), json(&job.gpu_indices), job.submitted_ns, job.started_ns, job.finished_ns,
             job.arrived_at, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before, job.cancel,
-            job.peak_memory_mib, job.energy_joules,
+            job.peak_memory_mib, job.energy_joules, job.memory_mib, job.ooms,
         ])?;
         Ok(())
     }
@@ -282,12 +302,12 @@ impl Writer<'_> {
         self.connection.prepare_cached(
             "UPDATE jobs SET state = ?2, user_hold = ?3, exit_code = ?4, signal = ?5, reason = ?6, gpu_uuids = ?7, gpu_indices = ?8, started_ns = ?9,
                finished_ns = ?10, started_at = ?11, attempts = ?12, failures = ?13, preemptions = ?14, service_ns = ?15, not_before = ?16, cancel = ?17,
-               peak_memory_mib = ?18, energy_joules = ?19 WHERE id = ?1",
+               peak_memory_mib = ?18, energy_joules = ?19, memory_mib = ?20, ooms = ?21 WHERE id = ?1",
         )?
         .execute(params![
             job.id, job.state.word(), job.user_hold, job.exit_code, job.signal, job.reason, json(&job.gpu_uuids), json(&job.gpu_indices),
             job.started_ns, job.finished_ns, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before,
-            job.cancel, job.peak_memory_mib, job.energy_joules,
+            job.cancel, job.peak_memory_mib, job.energy_joules, job.memory_mib, job.ooms,
         ])?;
         Ok(())
     }
@@ -326,6 +346,21 @@ impl Writer<'_> {
     pub fn set_meta(&mut self, key: &str, value: &str) -> rusqlite::Result<()> {
         self.connection
             .execute("INSERT INTO meta VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2", params![key, value])?;
+        Ok(())
+    }
+
+    /// Keeps what is known of a class.
+    pub fn put_profile(&mut self, key: &ClassKey, kind: &str, profile: &Profile) -> rusqlite::Result<()> {
+        let content = serde_json::to_string(profile).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        self.connection
+            .prepare_cached("INSERT OR REPLACE INTO profiles VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![key.uid, key.class, kind, content])?;
+        Ok(())
+    }
+
+    /// Forgets a class.
+    pub fn forget_profile(&mut self, key: &ClassKey) -> rusqlite::Result<()> {
+        self.connection.execute("DELETE FROM profiles WHERE uid = ?1 AND class = ?2", params![key.uid, key.class])?;
         Ok(())
     }
 
@@ -383,6 +418,8 @@ fn read_job(row: &Row<'_>) -> rusqlite::Result<Record> {
         cancel: row.get(22)?,
         peak_memory_mib: row.get(23)?,
         energy_joules: row.get(24)?,
+        memory_mib: row.get(25)?,
+        ooms: row.get(26)?,
     })
 }
 

@@ -9,7 +9,7 @@ use rota_core::{Event, GpuId, MilliGpu, Slice};
 use rota_engine::State as EngineState;
 use rusqlite::params;
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A device that gave no answer so often in a row is lost even if the driver does not say so.
 const SILENT_LOOKS_MAX: u32 = 3;
@@ -22,6 +22,10 @@ const COARSE_SECONDS: i64 = 60;
 pub(crate) struct Telemetry {
     /// What strangers hold of each GPU.
     pub strangers: Vec<Slice>,
+    /// What jobs take of each GPU's memory beyond what they were given.
+    pub overused_mib: Vec<u32>,
+    /// Attempts whose overuse was written down.
+    pub marked: HashSet<(u64, u32)>,
     /// The last look.
     pub looks: Vec<Look>,
     /// Whether a decision is due although the scheduler was told nothing.
@@ -71,6 +75,8 @@ impl Telemetry {
     pub fn new(gpus: usize) -> Self {
         Self {
             strangers: vec![Slice::default(); gpus],
+            overused_mib: vec![0; gpus],
+            marked: HashSet::new(),
             looks: Vec::new(),
             wants_decision: false,
             awaits_look: false,
@@ -109,10 +115,18 @@ impl<P: Platform> LiveWorld<P> {
             let gpu = GpuId::from_index(index);
             self.note_loss(gpu, look, state, events);
             self.telemetry.strangers[index] = self.strangers_on(gpu, look);
-            self.occupy(gpu, state, events);
             self.measure(gpu, look, seconds);
         }
         self.telemetry.looks = looks;
+        for gpu in std::mem::take(&mut self.mps_lingers) {
+            self.end_mps(gpu);
+        }
+        for gpu in (0..self.machine.devices.len()).map(GpuId::from_index) {
+            self.watch_overuse(gpu);
+            self.occupy(gpu, state, events);
+        }
+        let running = self.running().map(|record| (record.id, record.attempts)).collect::<HashSet<_>>();
+        self.telemetry.marked.retain(|run| running.contains(run));
         self.telemetry.awaits_look = false;
         self.show_gpus(state);
         self.sample();
@@ -195,7 +209,7 @@ impl<P: Platform> LiveWorld<P> {
             (true, true) => MilliGpu(1),
             (true, false) => MilliGpu::WHOLE,
         };
-        Slice { share, memory_mib: if present { u32::try_from(memory_mib).unwrap_or(u32::MAX) } else { 0 } }
+        Slice { share, memory_mib: if present { u32::try_from(memory_mib).unwrap_or(u32::MAX) } else { 0 }, group: 0 }
     }
 
     /// Energy and memory of the jobs on a GPU. What it drew is shared by their use of it where the driver tells, and equally otherwise.
@@ -278,7 +292,7 @@ impl<P: Platform> LiveWorld<P> {
                 GpuState::Stranger
             } else if jobs.is_empty() {
                 GpuState::Free
-            } else if state.pool.has_room(&[gpu], Slice { share: MilliGpu(1), memory_mib: 1 }) {
+            } else if state.pool.has_room(&[gpu], Slice { share: MilliGpu(1), memory_mib: 1, group: self.group_on(gpu) }) {
                 GpuState::Shared
             } else {
                 GpuState::Full

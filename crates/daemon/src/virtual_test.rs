@@ -88,12 +88,28 @@ impl Platform for VirtualPlatform {
         Ok(())
     }
 
-    fn launch(&mut self, run: Run<'_>) -> Result<(), String> {
+    fn launch(&mut self, run: Run<'_>) -> Result<(), Outcome> {
         let record = run.record;
         self.starts.borrow_mut().push((self.now.0, record.id, record.gpu_indices.clone()));
         let runs = self.asks[record.id as usize - 1].runs;
         self.ahead.insert((self.now.0 + runs * SECOND, 0, record.id), Ahead::End { job: record.id, attempt: record.attempts });
         Ok(())
+    }
+
+    fn check_mps(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn end_mps(&mut self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn recover_mps(&mut self, _: &std::collections::HashSet<String>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn log_end(&self, _: &Record, _: u64) -> Vec<u8> {
+        Vec::new()
     }
 
     fn stop(&mut self, _: &Record, _: bool) {}

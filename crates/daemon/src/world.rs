@@ -8,7 +8,8 @@ use crate::api::{self, State};
 use crate::board::Board;
 use crate::config::Config;
 use crate::machine::Machine;
-use crate::platform::{Caller, Message, Platform, Refusal, RefusalKind, Run};
+use crate::platform::{Caller, Message, Outcome, Platform, Refusal, RefusalKind, Run};
+use crate::profiles::{ClassKey, Profiles};
 use crate::record::Record;
 use crate::store::{Entry, Stamp, Store, StoreError};
 use crate::text::Text;
@@ -39,6 +40,8 @@ pub enum StopCause {
     Evict,
     /// Its GPU was lost; it has failed.
     Fail(String),
+    /// It used more memory than it was given, beside others.
+    Overuse,
 }
 
 /// Why the loop over the world was left.
@@ -85,10 +88,17 @@ pub struct LiveWorld<P> {
     pub(crate) timers: BTreeSet<(Time, u64)>,
     pub(crate) stopping: HashMap<u64, StopCause>,
     pub(crate) quota_held: BTreeSet<u64>,
+    pub(crate) profiles: Profiles,
+    /// Jobs whose memory is predicted, and that do not run, by their class.
+    pub(crate) predicted: HashMap<ClassKey, BTreeSet<u64>>,
+    /// The runs under way that are to tell how much memory a class needs.
+    pub(crate) profile_runs: HashMap<ClassKey, u64>,
     pub(crate) draining: bool,
     pub(crate) exit_when_idle: bool,
     pub(crate) drained_gpus: HashSet<GpuId>,
     pub(crate) lost_gpus: HashSet<GpuId>,
+    /// GPUs whose MPS server does not end though its jobs have.
+    pub(crate) mps_lingers: HashSet<GpuId>,
     /// Messages that the store could not take yet.
     pub(crate) undelivered: Vec<Message>,
     store_retry_at: Option<Time>,
@@ -114,6 +124,7 @@ impl<P: Platform> LiveWorld<P> {
         let policy =
             store.meta("policy")?.filter(|policy| rota_policy::build(policy).is_ok()).unwrap_or_else(|| config.policy.clone());
         let draining = store.meta("draining")?.as_deref() == Some("yes");
+        let profiles = store.profiles()?;
         {
             let mut view = board.write();
             view.jobs.clone_from(&jobs);
@@ -121,6 +132,9 @@ impl<P: Platform> LiveWorld<P> {
             view.draining = draining;
         }
         Ok(Self {
+            profiles,
+            predicted: HashMap::new(),
+            profile_runs: HashMap::new(),
             binder: Binder::new(&machine.cluster),
             table: ThroughputTable::new("live"),
             platform,
@@ -143,6 +157,7 @@ impl<P: Platform> LiveWorld<P> {
             exit_when_idle: false,
             drained_gpus: HashSet::new(),
             lost_gpus: HashSet::new(),
+            mps_lingers: HashSet::new(),
             undelivered: Vec::new(),
             store_retry_at: None,
             doomed,
@@ -286,7 +301,7 @@ impl<P: Platform> LiveWorld<P> {
                 other => rest.push(other),
             }
         }
-        self.take_ends(ends, events);
+        self.take_ends(ends, state, events);
         self.take_submits(submits, state, events);
         for message in rest {
             self.take_other(message, state, events);
@@ -303,6 +318,8 @@ impl<P: Platform> LiveWorld<P> {
             Message::Drain(drain, caller, reply) => _ = reply.send(self.drain(&drain, &caller, state, events)),
             Message::Resume(gpus, caller, reply) => _ = reply.send(self.resume(&gpus, &caller, state, events)),
             Message::Policy(policy, caller, reply) => _ = reply.send(self.set_policy(policy, &caller)),
+            Message::Profiles(caller, reply) => _ = reply.send(Ok(self.profiles_of(&caller))),
+            Message::Forget(class, caller, reply) => _ = reply.send(self.forget_profile(class, &caller, state, events)),
             Message::Shutdown => self.leave = Some(Leave::Exit),
             Message::Submit(..) | Message::Ended { .. } => {}
         }
@@ -389,7 +406,7 @@ impl<P: Platform> LiveWorld<P> {
     }
 
     /// Timers that are due: jobs to be tried again.
-    fn ring(&mut self, events: &mut Vec<Event>) {
+    fn ring(&mut self, state: &mut EngineState, events: &mut Vec<Event>) {
         let now = self.platform.now();
         let mut changes = Vec::new();
         while let Some(&(at, id)) = self.timers.first()
@@ -409,6 +426,7 @@ impl<P: Platform> LiveWorld<P> {
                 continue;
             }
             self.board.write().notes.remove(&id);
+            self.reshape(id, state, events);
             if let Some(job) = self.number(id) {
                 self.tell(events, EventKind::Released { job });
             }
@@ -420,7 +438,7 @@ impl<P: Platform> LiveWorld<P> {
                 _ => None,
             });
             let ends = ends.collect();
-            self.take_ends(ends, events);
+            self.take_ends(ends, state, events);
             self.telemetry.wants_decision = true;
         }
     }
@@ -474,10 +492,7 @@ impl<P: Platform> LiveWorld<P> {
 
 impl<P: Platform> World for LiveWorld<P> {
     fn poll(&mut self, state: &mut EngineState, wake: Option<Time>, events: &mut Vec<Event>) -> Option<Moment> {
-        let now = self.platform.now();
-        let spent = now.0.saturating_sub(self.polled_at.0);
         self.note_decision();
-        self.rest_until = Time(now.0 + (spent * REST_FACTOR).min(REST_MAX_NS));
         self.take_doomed();
         if std::mem::take(&mut self.gpus_stale) {
             self.show_gpus(state);
@@ -493,7 +508,7 @@ impl<P: Platform> World for LiveWorld<P> {
             if self.leave.is_some() {
                 return None;
             }
-            self.ring(events);
+            self.ring(state, events);
             let now = self.platform.now();
             let due = !events.is_empty() || self.telemetry.wants_decision || wake.is_some_and(|wake| wake <= now);
             let due = due && !self.telemetry.awaits_look;
@@ -586,14 +601,13 @@ impl<P: Platform> LiveWorld<P> {
         let launched = self
             .store
             .environment(record.env_id)
-            .map_err(|error| error.to_string())
+            .map_err(|error| Outcome::NotLaunched(error.to_string()))
             .and_then(|env| self.platform.launch(Run { record: &record, env }));
         match launched {
             Ok(()) => {
                 self.show_running(&record);
             }
-            Err(problem) => {
-                let outcome = crate::platform::Outcome::Lost(format!("it could not be started: {problem}"));
+            Err(outcome) => {
                 self.undelivered.push(Message::Ended { job: id, attempt: record.attempts, outcome });
                 self.retry_store_now();
             }
@@ -607,10 +621,13 @@ impl<P: Platform> LiveWorld<P> {
         self.jobs.insert(record.id, record);
     }
 
-    /// Tells how long the scheduler took, once for each decision.
+    /// Tells how long the scheduler took, once for each decision, and lets it rest for as long. Starting jobs does not count.
     fn note_decision(&mut self) {
         if std::mem::take(&mut self.is_deciding) {
-            let seconds = self.platform.now().since(self.polled_at).seconds();
+            let now = self.platform.now();
+            let length = now.since(self.polled_at);
+            self.rest_until = Time(now.0 + (length.0 * REST_FACTOR).min(REST_MAX_NS));
+            let seconds = length.seconds();
             let mut view = self.board.write();
             view.decisions += 1;
             view.decision_seconds_max = view.decision_seconds_max.max(seconds);
@@ -628,13 +645,18 @@ impl<P: Platform> LiveWorld<P> {
 
     /// What others than jobs hold of a GPU, told to the scheduler if it is news.
     pub(crate) fn occupy(&mut self, gpu: GpuId, state: &EngineState, events: &mut Vec<Event>) {
-        let held = if self.drained_gpus.contains(&gpu) || self.lost_gpus.contains(&gpu) {
-            rota_core::Slice { share: MilliGpu::WHOLE, memory_mib: 0 }
+        let held = if self.drained_gpus.contains(&gpu) || self.lost_gpus.contains(&gpu) || self.mps_lingers.contains(&gpu) {
+            rota_core::Slice { share: MilliGpu::WHOLE, ..Default::default() }
         } else {
-            self.telemetry.strangers.get(gpu.index()).copied().unwrap_or_default()
+            let strangers = self.telemetry.strangers.get(gpu.index()).copied().unwrap_or_default();
+            let overused = self.telemetry.overused_mib.get(gpu.index()).copied().unwrap_or_default();
+            let memory_mib = strangers.memory_mib.saturating_add(overused).saturating_add(self.config.sharing.buffer_mib);
+            rota_core::Slice { memory_mib, ..strangers }
         };
         let told = events.iter().rev().find_map(|event| match event.kind {
-            EventKind::Occupied { gpu: other, share, memory_mib } if other == gpu => Some(rota_core::Slice { share, memory_mib }),
+            EventKind::Occupied { gpu: other, share, memory_mib } if other == gpu => {
+                Some(rota_core::Slice { share, memory_mib, group: 0 })
+            }
             _ => None,
         });
         if told.unwrap_or(state.outside[gpu.index()]) != held {
@@ -650,6 +672,7 @@ pub fn model_of(config: &Config, machine: &Machine) -> crate::intake::Model {
         host: machine.host.clone(),
         memory_mib: kinds.map(|kind| (kind.name.clone(), kind.memory_mib)).collect(),
         estimate_seconds: config.jobs.estimate_seconds,
+        buffer_mib: config.sharing.buffer_mib,
         jobs_per_gpu: config.gpus.jobs_per_gpu,
     }
 }
