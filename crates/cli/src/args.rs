@@ -1,15 +1,16 @@
 //! What can be typed: the types behind `--help`. What it means is decided in the module of each command.
 
 use crate::live::args::{
-    ClaimArgs, ConfigArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs, PlainArgs, PolicyArgs, QueueArgs,
-    RecordArgs, ReportArgs, SubmitArgs, TopArgs, UpArgs, WaitArgs,
+    BatchArgs, ClaimArgs, ConfigArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs, PlainArgs, PolicyArgs,
+    ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, SubmitArgs, TopArgs, UpArgs, WaitArgs,
 };
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Rota decides whose turn it is on the GPU.
 #[derive(Parser)]
-#[command(name = "rota", version, about, long_about = None, max_term_width = 100, after_help = "\
+#[command(name = "rota", version, about, long_about = None, max_term_width = WIDTH_MAX, after_help = "\
 Examples:
   rota up --detach                                                          the queue on this machine's GPUs
   rota submit -- python train.py                                            one job on one GPU
@@ -22,6 +23,36 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 }
+
+impl Cli {
+    /// What this process was called with; ends it where that cannot be meant, or asks for help.
+    pub fn read() -> Self {
+        let words: Vec<OsString> = std::env::args_os().collect();
+        match words.get(1) {
+            // Every supervisor is a copy of this process: it had better be small.
+            Some(word) if word == SUPERVISE => {
+                return Self { command: Command::Supervise { dir: words.get(2).map(PathBuf::from) } };
+            }
+            Some(word) if word == "submit" => {}
+            _ => return Self::parse_from(words),
+        }
+        let mut alone = submit_alone();
+        let matches = alone.try_get_matches_from_mut(&words[1..]).unwrap_or_else(|error| error.exit());
+        let args = SubmitArgs::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut alone).exit());
+        Self { command: Command::Submit(args) }
+    }
+}
+
+/// `rota submit` by itself. It is called in loops, and the options of all the other commands, which it does not need, take
+/// longer to set up than the daemon takes to answer.
+fn submit_alone() -> clap::Command {
+    let command = clap::Command::new("submit").bin_name("rota submit").max_term_width(WIDTH_MAX);
+    SubmitArgs::augment_args(command).about(SUBMIT_ABOUT)
+}
+
+const SUPERVISE: &str = "__supervise";
+const SUBMIT_ABOUT: &str = "Give a job to the queue, and print its number";
+const WIDTH_MAX: usize = 100;
 
 /// What to do.
 #[derive(Subcommand)]
@@ -46,10 +77,14 @@ pub enum Command {
     Status(PlainArgs),
     /// Watch the GPUs and the queue, and act on jobs
     Top(TopArgs),
-    /// Give a job to the queue, and print its number
+    #[command(about = SUBMIT_ABOUT)]
     Submit(SubmitArgs),
     /// Submit, show the output, and end with the job's exit code
     Run(SubmitArgs),
+    /// Run a table of trainings, packed by what they need of the GPUs' memory
+    Batch(BatchArgs),
+    /// What is known of the memory that programs need
+    Profiles(ProfilesArgs),
     /// List what waits and runs
     #[command(alias = "ps")]
     Queue(QueueArgs),
@@ -91,11 +126,11 @@ pub enum Command {
     Completions(crate::shell::CompletionsArgs),
     /// Write the manual pages, one a command
     Man(crate::shell::ManArgs),
-    /// Keep one job's process: called by the daemon
-    #[command(name = "__supervise", hide = true)]
+    /// Keep jobs' processes: called by the daemon
+    #[command(name = SUPERVISE, hide = true)]
     Supervise {
-        /// The run directory
-        dir: PathBuf,
+        /// The run directory of one job; otherwise the daemon says on standard input which
+        dir: Option<PathBuf>,
     },
 }
 
@@ -562,4 +597,25 @@ pub fn window(text: &str) -> Result<(u32, u32), String> {
     parsed
         .filter(|(first, last)| first <= last)
         .ok_or_else(|| "give FIRST:LAST, two job ids in order, such as 200:499".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn submit_by_itself_is_the_submit_of_the_whole() {
+        let mut whole = Cli::command();
+        whole.build();
+        let submit = whole.find_subcommand_mut("submit").unwrap();
+        assert_eq!(submit_alone().render_long_help().to_string(), submit.render_long_help().to_string());
+        assert_eq!(submit_alone().render_help().to_string(), submit.render_help().to_string());
+        let refusal =
+            |command: &mut clap::Command, words: &[&str]| command.try_get_matches_from_mut(words).unwrap_err().to_string();
+        assert_eq!(
+            refusal(&mut submit_alone(), &["submit", "--gpu", "x"]),
+            refusal(&mut Cli::command(), &["rota", "submit", "--gpu", "x"])
+        );
+    }
 }

@@ -20,11 +20,10 @@ mod throughputs;
 mod trace;
 
 use args::{Cli, Command};
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     match run(&cli.command) {
         Ok(code) => code,
         // A reader that closed its end (`rota policies | head`) has had what it wanted.
@@ -40,8 +39,9 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => return live::jobs::run(args),
         Command::Wait(args) => return live::jobs::wait(args),
+        Command::Batch(args) => return live::batch::batch(args),
         Command::Top(args) => return live::top::run(args),
-        Command::Supervise { dir } => return Ok(rota_exec::supervise(dir)),
+        Command::Supervise { dir } => return Ok(dir.as_ref().map_or_else(rota_exec::nurse, |dir| rota_exec::supervise(dir))),
         Command::Sim(args) => sim::run(args),
         Command::Sweep(args) => sweep::run(args),
         Command::Trace(args) => trace::run(args),
@@ -57,6 +57,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Resume(args) => live::machine::drain(args, "resume"),
         Command::Policy(args) => live::machine::policy(&args.verb),
         Command::Claim(args) => live::machine::claim(args),
+        Command::Profiles(args) => live::machine::profiles(args),
         Command::Submit(args) => live::jobs::submit(args),
         Command::Queue(args) => live::jobs::queue(args),
         Command::Show(args) => live::jobs::show(args),

@@ -72,6 +72,7 @@ Examples:
   rota submit -- python train.py --lr 0.1                 one whole GPU
   rota submit -g 4 --time-limit 12h -- torchrun …         four of one type
   rota submit --memory 8000 -- python small.py            shares a GPU by memory
+  rota submit --memory auto -- python small.py            the same, by what it took before
   rota submit --param lr=0.1,0.01 --param seed=1,2 -- python train.py --lr {lr} --seed {seed}
   rota submit --array 0-9 --after 17 -- python eval.py --fold {index}
   rota run -- nvidia-smi                                  wait, show the output, exit with its code")]
@@ -88,9 +89,19 @@ pub struct SubmitArgs {
     /// GPU types it accepts
     #[arg(long = "gpu-type", value_name = "T", value_delimiter = ',')]
     pub gpu_types: Vec<String>,
-    /// Memory needed on each GPU, in MiB: it may share the GPU with others that fit beside it
+    /// Memory needed on each GPU, in MiB: it may share the GPU with others that fit beside it; `auto` goes by what earlier runs
+    /// of the same program took (`rota profiles`), and the first run has a GPU to itself
+    #[arg(long, value_name = "MIB|auto", value_parser = memory)]
+    pub memory: Option<Memory>,
+    /// With --memory auto: MiB to add to what is predicted
     #[arg(long, value_name = "MIB")]
-    pub memory: Option<u32>,
+    pub buffer: Option<u32>,
+    /// With --memory auto: the class its memory is learned under, in place of one made from the command
+    #[arg(long, value_name = "NAME")]
+    pub profile_as: Option<String>,
+    /// With --memory auto: a program never measured is first run by itself for so many epochs, as `--epochs=N`
+    #[arg(long, value_name = "N")]
+    pub profile_epochs: Option<u32>,
     /// Share of each GPU, above 0 and at most 1
     #[arg(long, value_name = "FRACTION")]
     pub share: Option<f64>,
@@ -136,7 +147,10 @@ pub struct SubmitArgs {
     /// A variable of its environment, beside all of this shell's
     #[arg(long, value_name = "K=V")]
     pub env: Vec<OsString>,
-    /// Part of the GPU's threads it may use under MPS
+    /// Share its GPU through NVIDIA's MPS, with jobs of the same user only
+    #[arg(long)]
+    pub mps: bool,
+    /// Part of the GPU's threads it may use; implies --mps
     #[arg(long, value_name = "P")]
     pub threads_percent: Option<u32>,
     /// It may be stopped for others and started again later
@@ -166,6 +180,95 @@ pub struct SubmitArgs {
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// Memory that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// So much on each GPU.
+    Mib(u32),
+    /// As much as earlier runs took.
+    Auto,
+}
+
+fn memory(text: &str) -> Result<Memory, String> {
+    if text == "auto" {
+        return Ok(Memory::Auto);
+    }
+    text.parse().map(Memory::Mib).map_err(|_| "write a number of MiB, or `auto`".to_owned())
+}
+
+/// `rota batch`.
+#[derive(Args)]
+#[command(after_help = "\
+The file has the columns Directory, Executable (-1: python3), Filename, Epochs, Priority (lower first), and is never changed.
+Each row runs `Executable Filename --epochs=E --id=K` in its Directory, with a number K that is never used again.
+
+Examples:
+  rota batch trainings.csv                 all rows, packed by what they need of the GPUs' memory
+  rota batch trainings.csv --check         only look for mistakes
+  rota batch trainings.csv --num 20        twenty rows at a time, sorted by priority
+  rota batch trainings.csv --run second    all rows once more; without it, a file goes on where it stopped")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct BatchArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The table of trainings
+    #[arg(value_name = "FILE.csv")]
+    pub file: PathBuf,
+    /// Rows in a batch: the next begins when all of one have ended [default: one queue, in which waiting counts as priority]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub num: Option<u32>,
+    /// The row the header is in, from 0, or `none`
+    #[arg(long, value_name = "ROW|none", default_value = "0")]
+    pub header: String,
+    /// Share GPUs through NVIDIA's MPS
+    #[arg(long)]
+    pub mps: bool,
+    /// Part of the GPU's threads each may use; implies --mps
+    #[arg(long, value_name = "P")]
+    pub thread_percentage: Option<u32>,
+    /// MiB to add to the memory predicted for each row [default: what the daemon's settings say]
+    #[arg(long, value_name = "MIB")]
+    pub buffer: Option<u32>,
+    /// Epochs of the one run by itself that a script never measured gets first
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub profile_epochs: u32,
+    /// A name for this run of the file: another name runs all rows anew
+    #[arg(long, value_name = "NAME", default_value = "first")]
+    pub run: String,
+    /// Only check the file
+    #[arg(long)]
+    pub check: bool,
+    /// Wait for the end (this is what happens anyway)
+    #[arg(long, conflicts_with = "no_wait")]
+    pub wait: bool,
+    /// Only give the rows to the queue
+    #[arg(long, conflicts_with = "num")]
+    pub no_wait: bool,
+    /// The page with the Gantt chart [default: FILE-report.html here]
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota profiles`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota profiles                                          what is known, and what the next run is given
+  rota profiles --forget 'python3 /home/me/train.py'     measure it anew")]
+pub struct ProfilesArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Forget one of your classes: its next run is measured anew
+    #[arg(long, value_name = "CLASS")]
+    pub forget: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `rota queue`.

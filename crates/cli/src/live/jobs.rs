@@ -1,6 +1,6 @@
 //! Commands about jobs: submit, run, queue, show, explain, logs, cancel and the like, wait.
 
-use crate::live::args::{JobArgs, JobsArgs, LogsArgs, QueueArgs, SubmitArgs, WaitArgs};
+use crate::live::args::{JobArgs, JobsArgs, LogsArgs, Memory, QueueArgs, SubmitArgs, WaitArgs};
 use crate::live::client::{Client, Failure};
 use crate::live::text::{ago, columns, command_line, state_word};
 use crate::output;
@@ -42,13 +42,20 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
     let submitted = send(&client, args)?;
     let Some(&id) = submitted.ids.first() else { bail!("the daemon gave the job no number") };
     output::remark(&format!("job {id}"));
-    let mut stdout = std::io::stdout().lock();
-    client.stream(&format!("/api/v1/jobs/{id}/logs?follow=true"), |piece| {
-        stdout.write_all(piece)?;
-        Ok(stdout.flush()?)
-    })?;
-    drop(stdout);
-    let job = wait_for(&client, id, None)?.context("the job has not ended")?;
+    let mut shown = 0;
+    let job = loop {
+        let followed = follow(&client, id, &mut shown);
+        match followed {
+            Err(error) if !client.missed_the_daemon() => return Err(error),
+            _ => {}
+        }
+        let is_whole = followed.is_ok();
+        match wait_for_restart(&client, ABSENCE_MAX, || client.get::<Job>(&format!("/api/v1/jobs/{id}/wait?timeout=1")))? {
+            job if is_whole && job.state.is_over() => break job,
+            // The daemon went away before the log's end: on with it where it stopped.
+            _ => {}
+        }
+    };
     if job.state != State::Done {
         output::remark(&format!(
             "job {id}: {}{}",
@@ -57,6 +64,33 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
         ));
     }
     Ok(ExitCode::from(exit_code(job.state, job.exit_code, job.signal)))
+}
+
+/// Shows a job's log to its end, but for what has been shown of it.
+fn follow(client: &Client, id: u64, shown: &mut u64) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    let mut known = *shown;
+    client.stream(&format!("/api/v1/jobs/{id}/logs?follow=true"), |piece| {
+        let news = &piece[usize::try_from(known).unwrap_or(usize::MAX).min(piece.len())..];
+        known -= (piece.len() - news.len()) as u64;
+        stdout.write_all(news)?;
+        stdout.flush()?;
+        *shown += news.len() as u64;
+        Ok(())
+    })
+}
+
+/// Asks a daemon that was there a moment ago, and waits for it if it is being restarted.
+fn wait_for_restart<T>(client: &Client, longest: Duration, mut ask: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let since = Instant::now();
+    loop {
+        match ask() {
+            Err(_) if client.missed_the_daemon() && since.elapsed() < longest => {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// As a shell would say it: the job's own code, 128 and the signal, or 1 where there is neither.
@@ -69,12 +103,15 @@ fn exit_code(state: State, code: Option<i32>, signal: Option<i32>) -> u8 {
     }
 }
 
+/// All of this process's environment.
+pub fn environment() -> Vec<(Text, Text)> {
+    std::env::vars_os().map(|(name, value)| (Text::from(name.as_os_str()), Text::from(value.as_os_str()))).collect()
+}
+
 fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
     let here = std::env::current_dir().context("finding the current directory; name one with --cwd")?;
     let cwd = args.cwd.as_ref().map_or_else(|| here.clone(), |dir| here.join(dir));
-    let mut env = std::env::vars_os()
-        .map(|(name, value)| (Text::from(name.as_os_str()), Text::from(value.as_os_str())))
-        .collect::<Vec<_>>();
+    let mut env = environment();
     for pair in &args.env {
         let bytes = pair.as_bytes();
         let Some(at) = bytes.iter().position(|byte| *byte == b'=').filter(|at| *at > 0) else {
@@ -97,7 +134,15 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         gpus: args.gpus,
         gpu_ids: args.gpu_ids.clone(),
         gpu_types: args.gpu_types.clone(),
-        memory_mib: args.memory,
+        memory_mib: match args.memory {
+            Some(Memory::Mib(memory)) => Some(memory),
+            Some(Memory::Auto) | None => None,
+        },
+        memory_auto: args.memory == Some(Memory::Auto),
+        buffer_mib: args.buffer,
+        profile_as: args.profile_as.clone(),
+        profile_epochs: args.profile_epochs,
+        number_argument: None,
         share: args.share,
         exclusive: args.exclusive,
         priority: args.priority,
@@ -112,6 +157,7 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         name: args.name.clone(),
         key: args.key.clone(),
         threads_percent: args.threads_percent,
+        mps: args.mps,
         preemptible: args.preemptible,
         hold: args.hold,
         grace_seconds: args.grace,
@@ -211,6 +257,7 @@ pub fn show(args: &JobArgs) -> anyhow::Result<()> {
             job.gpu_indices.as_ref().map_or_else(|| format!("{} wanted", job.gpus_requested), |indices| format!("{indices:?}")),
         ),
         ("memory", job.memory_mib.map_or_else(none, |memory| format!("{memory} MiB on each"))),
+        ("profile", job.profile.clone().unwrap_or_else(none)),
         ("peak memory", job.peak_memory_mib.map_or_else(none, |memory| format!("{memory} MiB"))),
         ("priority", job.priority.to_string()),
         ("submitted", job.submitted_at.clone()),
@@ -302,28 +349,18 @@ pub fn wait(args: &WaitArgs) -> anyhow::Result<ExitCode> {
 /// The job once it is over; `None` if the time is up first. A daemon that is restarted meanwhile is waited for.
 pub fn wait_for(client: &Client, id: u64, deadline: Option<Instant>) -> anyhow::Result<Option<Job>> {
     let mut was_there = false;
-    let mut away_since = None;
     loop {
-        let left = deadline.map_or(60.0, |deadline| deadline.saturating_duration_since(Instant::now()).as_secs_f64().min(60.0));
-        let left = if was_there { left } else { 0.0 };
-        let job: Job = match client.get(&format!("/api/v1/jobs/{id}/wait?timeout={left}")) {
-            Err(error) if client.missed_the_daemon() => {
-                // One that was there a moment ago is being restarted; one that never was is not waited for.
-                let since: Instant = *away_since.get_or_insert_with(Instant::now);
-                if !was_there || since.elapsed() > ABSENCE_MAX || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                    return Err(error);
-                }
-                std::thread::sleep(Duration::from_millis(100));
-                continue;
-            }
-            answer => answer?,
-        };
+        let left = deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let (left, longest) = (left.min(Duration::from_mins(1)), left.min(ABSENCE_MAX));
+        let is_late = || deadline.is_some_and(|deadline| deadline <= Instant::now());
+        let ask = |seconds: f64| client.get::<Job>(&format!("/api/v1/jobs/{id}/wait?timeout={seconds}"));
+        // One that was there a moment ago is being restarted; one that never was is not waited for.
+        let job = if was_there && !is_late() { wait_for_restart(client, longest, || ask(left.as_secs_f64())) } else { ask(0.0) }?;
         was_there = true;
-        away_since = None;
         if job.state.is_over() {
             return Ok(Some(job));
         }
-        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+        if is_late() {
             return Ok(None);
         }
     }

@@ -1,11 +1,11 @@
 //! Commands about the machine: gpus, status, drain, resume, policy, claim.
 
-use crate::live::args::{ClaimArgs, ClaimModeWord, DrainArgs, PlainArgs, PolicyVerb, StateArgs};
+use crate::live::args::{ClaimArgs, ClaimModeWord, DrainArgs, PlainArgs, PolicyVerb, ProfilesArgs, StateArgs};
 use crate::live::client::{Client, Failure};
 use crate::live::text::{ago, columns};
 use crate::output;
 use hyper::Method;
-use rota_daemon::api::{Claim, ClaimMode, Drain, Gpu, GpuState, Job, PolicyChange, State, Status, Submitted};
+use rota_daemon::api::{Claim, ClaimMode, Drain, Gpu, GpuState, Job, PolicyChange, Profile, State, Status, Submitted};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -53,6 +53,31 @@ pub fn gpu_state(state: GpuState) -> &'static str {
         GpuState::Drained => "drained",
         GpuState::Lost => "lost",
     }
+}
+
+/// What is known of the memory of programs.
+pub fn profiles(args: &ProfilesArgs) -> anyhow::Result<()> {
+    let client = Client::new(&args.state)?;
+    if let Some(class) = &args.forget {
+        let class = form_urlencoded::byte_serialize(class.as_bytes()).collect::<String>();
+        return client.send(Method::DELETE, &format!("/api/v1/profiles?class={class}"), &());
+    }
+    let profiles: Vec<Profile> = client.get("/api/v1/profiles")?;
+    if args.json {
+        return output::print_json(&profiles);
+    }
+    let mut rows = vec![["TYPE", "RUNS", "PEAK", "NEXT", "CLASS"].map(str::to_owned).to_vec()];
+    let mib = |value: Option<u32>| value.map_or_else(|| "-".to_owned(), |value| format!("{value} MiB"));
+    rows.extend(profiles.iter().map(|profile| {
+        vec![
+            profile.kind.clone(),
+            profile.runs.to_string(),
+            mib(profile.peak_mib),
+            mib(profile.predicted_mib),
+            profile.class.clone(),
+        ]
+    }));
+    output::print(&if profiles.is_empty() { "nothing measured yet".to_owned() } else { columns(&rows, output::width()) })
 }
 
 /// The whole state at a glance.

@@ -1,6 +1,8 @@
 //! The live commands: all of them speak to a daemon, but for `up`, which is one.
 
 pub mod args;
+pub mod batch;
+mod batch_file;
 pub mod client;
 pub mod history;
 pub mod jobs;

@@ -2,6 +2,7 @@
 
 use super::{Daemon, Dice, is_alive, kill, line_of, number_in, until};
 use rustix::process::Signal;
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -290,4 +291,22 @@ fn those_who_wait_for_a_job_outwait_a_restart() {
     let output = waiting.wait_with_output().unwrap();
     let jobs: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &jobs[0]["exit_code"]), (Some(1), &5.into()));
+}
+
+#[test]
+fn rota_run_shows_the_whole_log_and_the_exit_code_over_a_restart() {
+    let mut daemon = Daemon::start("a100:1");
+    let go = daemon.file("go");
+    let line = format!("echo before; while [ ! -e '{}' ]; do sleep 0.02; done; echo after; exit 5", go.display());
+    let mut running = daemon.call(&["run", "--", "sh", "-c", &line]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut shown = std::io::BufReader::new(running.stdout.take().unwrap());
+    let mut first = String::new();
+    shown.read_line(&mut first).unwrap();
+    assert_eq!(first, "before\n");
+    daemon.kill();
+    std::fs::write(&go, "").unwrap();
+    daemon.up();
+    let mut rest = String::new();
+    shown.read_to_string(&mut rest).unwrap();
+    assert_eq!((rest.as_str(), running.wait().unwrap().code()), ("after\n", Some(5)));
 }

@@ -4,8 +4,10 @@ mod bad_input;
 mod crash;
 mod disk;
 mod gpus;
+mod mps;
 mod queue;
 mod reboot;
+mod sharing;
 mod users;
 
 use serde_json::Value;
@@ -166,6 +168,8 @@ impl Daemon {
     pub fn call(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(arguments).env("ROTA_STATE", &self.state).env("COLUMNS", "100").current_dir(self.folder.path());
+        // A job gets the environment it was submitted in.
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// A user of this machine who is not root.
-struct User {
+pub struct User {
     name: &'static str,
     uid: u32,
     gid: u32,
@@ -34,14 +34,14 @@ impl User {
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
-    fn submit(&self, daemon: &Daemon, options: &[&str], line: &str) -> u64 {
+    pub fn submit(&self, daemon: &Daemon, options: &[&str], line: &str) -> u64 {
         let arguments = ["submit", "--json"].iter().chain(options).chain(&["--", "sh", "-c", line]).copied().collect::<Vec<_>>();
         self.json(daemon, &arguments)["id"].as_u64().unwrap()
     }
 }
 
 /// A daemon of root's that others can reach, and two of them.
-fn shared(gpus: &str, config: &str) -> Option<(Daemon, User, User)> {
+pub fn shared(gpus: &str, config: &str) -> Option<(Daemon, User, User)> {
     if !is_root() {
         super::remark("only root runs jobs as other users: not tested");
         return None;
