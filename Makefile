@@ -53,6 +53,7 @@ lint: tools
 bench: build
 	python3 benches/run.py $(ROTA)
 	python3 benches/live.py $(ROTA)
+	python3 benches/peers.py $(ROTA)
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
 SECONDS ?= 60

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The live queue's speed: submits, no-op jobs per second, the gap between two jobs, a queue of 100,000, an idle daemon.
 
-Usage: live.py target/release/rota [--jobs 1000] [--queue 100000]. Starts daemons with virtual GPUs in temporary folders, and a peer
-(task-spooler, command `tsp`) in the same run where it is installed. Prints a table: figure, measured, target.
+Usage: live.py target/release/rota [--jobs 1000] [--queue 100000]. Starts daemons with virtual GPUs in temporary folders. Prints a table:
+figure, measured, target. Other queues are measured beside Rota by peers.py.
 """
 
 import argparse
@@ -16,20 +16,14 @@ import tempfile
 import time
 from datetime import datetime
 
+from timing import milliseconds, percentile, timed
+
 ROWS = []
 
 
 def row(name, value, target=""):
     ROWS.append((name, value, target))
     print(f"{name:<58} {value:>16}  {target}", flush=True)
-
-
-def milliseconds(seconds):
-    return f"{seconds * 1000:.1f} ms"
-
-
-def percentile(values, part):
-    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 
 class Daemon:
@@ -40,8 +34,16 @@ class Daemon:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.process.stdout.readline()
 
-    def run(self, *words, **options):
-        return subprocess.run([self.rota, words[0], "--state", self.dir, *words[1:]], check=True, capture_output=True, text=True, **options).stdout
+    def words(self, verb, *words):
+        return [self.rota, verb, "--state", self.dir, *words]
+
+    def run(self, *words):
+        """What a command says."""
+        return subprocess.run(self.words(*words), check=True, capture_output=True, text=True).stdout
+
+    def seconds(self, *words):
+        """How long a command takes."""
+        return timed(self.words(*words))
 
     def cpu_seconds(self):
         fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
@@ -66,11 +68,7 @@ def moment(text):
 def submits(rota):
     daemon = Daemon(rota, "a100:1")
     daemon.run("drain")
-    times = []
-    for _ in range(200):
-        before = time.perf_counter()
-        daemon.run("submit", "--", "true")
-        times.append(time.perf_counter() - before)
+    times = [daemon.seconds("submit", "--", "true") for _ in range(200)]
     daemon.close()
     row("submit through the CLI, p50 (synced)", milliseconds(percentile(times, 0.5)), "< 5 ms")
     row("submit through the CLI, p99", milliseconds(percentile(times, 0.99)))
@@ -104,21 +102,11 @@ def long_queue(rota, jobs):
     daemon.run("submit", "-g", "8", "--", "sleep", "600")
     for _ in range(jobs // 10_000):
         daemon.run("submit", "--array", "1-10000", "--estimate", "60", "--", "true")
-    times = []
-    for _ in range(50):
-        before = time.perf_counter()
-        daemon.run("submit", "--", "true")
-        times.append(time.perf_counter() - before)
+    times = [daemon.seconds("submit", "--", "true") for _ in range(50)]
     row(f"submit with {jobs} queued, p50", milliseconds(percentile(times, 0.5)), "< 20 ms")
-    times = []
-    for _ in range(5):
-        before = time.perf_counter()
-        daemon.run("queue", "--limit", "1000", "--json")
-        times.append(time.perf_counter() - before)
+    times = [daemon.seconds("queue", "--limit", "1000", "--json") for _ in range(5)]
     row(f"list 1,000 of {jobs} queued, p50", milliseconds(percentile(times, 0.5)), "< 200 ms")
-    before = time.perf_counter()
-    daemon.run("queue", "--json")
-    row(f"list all {jobs} queued, once", milliseconds(time.perf_counter() - before))
+    row(f"list all {jobs} queued, once", milliseconds(daemon.seconds("queue", "--json")))
     status = json.loads(daemon.run("status", "--json"))
     row(f"longest decision with {jobs} queued", milliseconds(status["decision_seconds_max"]), "< 100 ms")
     row(f"memory with {jobs} queued", f"{daemon.memory_mb():.0f} MB", "< 500 MB")
@@ -136,26 +124,6 @@ def idle(rota):
     row("idle daemon, share of one core", f"{share * 100:.2f} %", "< 0.5 %")
 
 
-def peer(jobs):
-    if shutil.which("tsp") is None:
-        print("task-spooler (tsp) is not installed: no peer in this run", flush=True)
-        return
-    env = {**os.environ, "TS_SOCKET": tempfile.mktemp(prefix="tsp-")}
-    run = lambda *words: subprocess.run(["tsp", *words], check=True, capture_output=True, env=env)
-    run("-S", "8")
-    before = time.perf_counter()
-    times = []
-    for _ in range(jobs):
-        start = time.perf_counter()
-        run("-n", "true")
-        times.append(time.perf_counter() - start)
-    while b"running" in run("-l").stdout or b"queued" in run("-l").stdout:
-        pass
-    row(f"task-spooler: no-op jobs per second ({jobs}, 8 slots)", f"{jobs / (time.perf_counter() - before):.0f}")
-    row("task-spooler: submit, p50 (not durable)", milliseconds(percentile(times, 0.5)))
-    run("-K")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rota")
@@ -166,7 +134,6 @@ def main():
     submits(rota)
     throughput(rota, arguments.jobs)
     gaps(rota)
-    peer(min(arguments.jobs, 300))
     idle(rota)
     long_queue(rota, arguments.queue)
     return 0
