@@ -555,6 +555,7 @@ struct HistoryQuery {
 #[utoipa::path(get, path = "/api/v1/history", params(HistoryQuery), responses((status = 200, body = api::History), (status = "4XX", body = api::Problem)))]
 async fn history(State(site): State<Arc<Site>>, _: Caller, Query(query): Query<HistoryQuery>) -> Answer<api::History> {
     let since_ns = query.since.as_deref().map(parse_time).transpose()?;
+    site.ask(Message::Flush).await?;
     let answer = tokio::task::spawn_blocking(move || site.history(since_ns)).await;
     let answer = answer.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))?;
     Ok(Json(answer?))

@@ -136,6 +136,8 @@ pub enum Message {
     Profiles(Caller, Reply<Vec<api::Profile>>),
     /// Forget what is known of a class of programs.
     Forget(String, Caller, Reply<()>),
+    /// Write down what was measured and waits to be written with more.
+    Flush(Reply<()>),
     /// Another policy.
     Policy(String, Caller, Reply<()>),
     /// End; jobs run on.

@@ -238,8 +238,8 @@ mod tests {
     fn of_too_many_classes_the_one_not_seen_for_longest_is_surplus() {
         let mut profiles = Profiles::default();
         let key = |number: usize| ClassKey { uid: 1, class: number.to_string() };
-        for number in 0..CLASSES_MAX {
-            profiles.learn(&key(number), "t4", 100, true, number as i64 + 1);
+        for (number, wall_ns) in (0..CLASSES_MAX).zip(1..) {
+            profiles.learn(&key(number), "t4", 100, true, wall_ns);
         }
         assert_eq!(profiles.surplus(), None);
         profiles.learn(&key(0), "t4", 100, true, 1_000_000);

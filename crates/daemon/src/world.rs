@@ -318,6 +318,10 @@ impl<P: Platform> LiveWorld<P> {
             Message::Drain(drain, caller, reply) => _ = reply.send(self.drain(&drain, &caller, state, events)),
             Message::Resume(gpus, caller, reply) => _ = reply.send(self.resume(&gpus, &caller, state, events)),
             Message::Policy(policy, caller, reply) => _ = reply.send(self.set_policy(policy, &caller)),
+            Message::Flush(reply) => {
+                self.write_samples(self.platform.wall_ns() / 1_000_000_000);
+                _ = reply.send(Ok(()));
+            }
             Message::Profiles(caller, reply) => _ = reply.send(Ok(self.profiles_of(&caller))),
             Message::Forget(class, caller, reply) => _ = reply.send(self.forget_profile(class, &caller, state, events)),
             Message::Shutdown => self.leave = Some(Leave::Exit),
