@@ -38,3 +38,27 @@ class Adam:
         for name, like in list(self.means.items()):
             self.means[name] = arrays.from_flat(saved[f"adam.mean.{name}"], like)
             self.squares[name] = arrays.from_flat(saved[f"adam.square.{name}"], like)
+
+
+class TorchParameters:
+    """The parameters of a network in PyTorch under Adam: learned from a loss, saved and loaded."""
+
+    def __init__(self, torch, arrays, values, rate):
+        self.torch, self.arrays, self.values = torch, arrays, values
+        self.adam = Adam({name: value.detach() for name, value in values.items()}, rate)
+
+    def learn(self, loss):
+        """One step against the gradients of a loss."""
+        gradients = dict(zip(self.values, self.torch.autograd.grad(loss, list(self.values.values()))))
+        with self.torch.no_grad():
+            for name, value in self.adam.updated(self.values, gradients).items():
+                self.values[name].copy_(value)
+
+    def save(self):
+        return {**{name: self.arrays.flat(value) for name, value in self.values.items()}, **self.adam.save(self.arrays)}
+
+    def load(self, saved):
+        with self.torch.no_grad():
+            for name, value in self.values.items():
+                value.copy_(self.arrays.from_flat(saved[name], value))
+        self.adam.load(self.arrays, saved)

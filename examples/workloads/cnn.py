@@ -196,8 +196,7 @@ class TorchTraining:
             before = channels
         dense = torch.nn.Linear(before * (images.width >> len(images.channels)) ** 2, CLASSES)
         self.network = torch.nn.Sequential(*layers, torch.nn.Flatten(), dense).to(backend.device)
-        self.parameters = dict(self.network.named_parameters())
-        self.adam = adam.Adam({name: value.detach() for name, value in self.parameters.items()}, RATE / 2)
+        self.parameters = adam.TorchParameters(torch, self.arrays, dict(self.network.named_parameters()), RATE / 2)
 
     def __str__(self):
         return str(self.images)
@@ -207,20 +206,14 @@ class TorchTraining:
         truth = self.arrays.indices(classes)
         scores = self.network(images.reshape(-1, 1, self.images.width, self.images.width))
         loss = self.torch.nn.functional.cross_entropy(scores, truth)
-        gradients = dict(zip(self.parameters, self.torch.autograd.grad(loss, list(self.parameters.values()))))
-        with self.torch.no_grad():
-            for name, value in self.adam.updated(self.parameters, gradients).items():
-                self.parameters[name].copy_(value)
+        self.parameters.learn(loss)
         return loss.item(), (scores.argmax(1) == truth).float().mean().item()
 
     def save(self):
-        return {**{name: self.arrays.flat(value) for name, value in self.parameters.items()}, **self.adam.save(self.arrays)}
+        return self.parameters.save()
 
     def load(self, saved):
-        with self.torch.no_grad():
-            for name, value in self.parameters.items():
-                value.copy_(self.arrays.from_flat(saved[name], value))
-        self.adam.load(self.arrays, saved)
+        self.parameters.load(saved)
 
 
 if __name__ == "__main__":

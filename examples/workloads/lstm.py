@@ -155,9 +155,9 @@ class TorchTraining:
         torch.manual_seed(waves.seed)
         self.lstm = torch.nn.LSTM(1, waves.hidden, batch_first=True).to(backend.device)
         self.dense = torch.nn.Linear(waves.hidden, 1).to(backend.device)
-        self.parameters = {f"lstm.{name}": value for name, value in self.lstm.named_parameters()}
-        self.parameters.update({f"dense.{name}": value for name, value in self.dense.named_parameters()})
-        self.adam = adam.Adam({name: value.detach() for name, value in self.parameters.items()}, RATE)
+        parts = {"lstm": self.lstm, "dense": self.dense}
+        values = {f"{part}.{name}": value for part, layer in parts.items() for name, value in layer.named_parameters()}
+        self.parameters = adam.TorchParameters(torch, self.arrays, values, RATE)
 
     def __str__(self):
         return str(self.waves)
@@ -166,20 +166,14 @@ class TorchTraining:
         values = self.waves.at(epoch, step)
         states, _ = self.lstm(values[:, :-1, None])
         loss = self.torch.nn.functional.mse_loss(self.dense(states[:, -1]), values[:, -1:])
-        gradients = dict(zip(self.parameters, self.torch.autograd.grad(loss, list(self.parameters.values()))))
-        with self.torch.no_grad():
-            for name, value in self.adam.updated(self.parameters, gradients).items():
-                self.parameters[name].copy_(value)
+        self.parameters.learn(loss)
         return (loss.item(),)
 
     def save(self):
-        return {**{name: self.arrays.flat(value) for name, value in self.parameters.items()}, **self.adam.save(self.arrays)}
+        return self.parameters.save()
 
     def load(self, saved):
-        with self.torch.no_grad():
-            for name, value in self.parameters.items():
-                value.copy_(self.arrays.from_flat(saved[name], value))
-        self.adam.load(self.arrays, saved)
+        self.parameters.load(saved)
 
 
 if __name__ == "__main__":

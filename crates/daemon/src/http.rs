@@ -45,7 +45,7 @@ pub struct Site {
     pub(crate) daemon_uid: u32,
     pub(crate) tokens: Tokens,
     pub(crate) status: StatusBase,
-    pub(crate) model: crate::intake::Model,
+    pub(crate) model: crate::model::Model,
 }
 
 /// What does not change while the daemon runs.

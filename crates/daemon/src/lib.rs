@@ -14,6 +14,7 @@ mod history;
 mod http;
 mod intake;
 mod machine;
+mod model;
 mod monitor;
 mod out_of_memory;
 mod platform;

@@ -71,7 +71,7 @@ pub struct LiveWorld<P> {
     pub(crate) board: Arc<Board>,
     pub(crate) config: Config,
     pub(crate) machine: Machine,
-    pub(crate) model: crate::intake::Model,
+    pub(crate) model: crate::model::Model,
     pub(crate) binder: Binder,
     pub(crate) table: ThroughputTable,
     /// Jobs that are not over.
@@ -670,9 +670,9 @@ impl<P: Platform> LiveWorld<P> {
 }
 
 /// What jobs are counted with on a machine.
-pub fn model_of(config: &Config, machine: &Machine) -> crate::intake::Model {
+pub fn model_of(config: &Config, machine: &Machine) -> crate::model::Model {
     let kinds = machine.cluster.types.iter().filter(|kind| kind.name != crate::machine::CPU);
-    crate::intake::Model {
+    crate::model::Model {
         host: machine.host.clone(),
         memory_mib: kinds.map(|kind| (kind.name.clone(), kind.memory_mib)).collect(),
         estimate_seconds: config.jobs.estimate_seconds,

@@ -108,8 +108,8 @@ fn seconds(job: &Value, field: &str) -> f64 {
 #[test]
 fn forty_trainings_of_four_kinds_share_a_gpu_without_a_thought() {
     let lab = Lab::new();
-    let daemon = lab.daemon("0.25", "");
-    let rows = (0..40).map(|row| (KINDS[row % 4].0, 4, [5, 1, 2, 4][row % 4])).collect::<Vec<_>>();
+    let daemon = lab.daemon("0.2", "");
+    let rows = (0..40).map(|row| (KINDS[row % 4].0, 8, [5, 1, 2, 4][row % 4])).collect::<Vec<_>>();
     let table = lab.table(&rows);
     let page = lab.path().join("page.html").display().to_string();
     let jobs = daemon.json(&["batch", &table, "--json", "--report", &page]);
@@ -124,7 +124,7 @@ fn forty_trainings_of_four_kinds_share_a_gpu_without_a_thought() {
 
     // Each row ran once, whole, under a number of its own; each kind was measured once, in two epochs under another number.
     let deeds = lab.deeds();
-    let trained = deeds.iter().filter(|deed| deed.1 == 4).collect::<Vec<_>>();
+    let trained = deeds.iter().filter(|deed| deed.1 == 8).collect::<Vec<_>>();
     let measured = deeds.iter().filter(|deed| deed.1 == 2).collect::<Vec<_>>();
     assert_eq!((trained.len(), measured.len()), (40, 4), "{deeds:?}");
     assert_eq!(deeds.iter().map(|deed| deed.2).collect::<BTreeSet<_>>().len(), 44);
