@@ -38,6 +38,8 @@ demo: build
 build:
 	$(CARGO) build --release --locked
 
+# Property tests draw the same cases in every run of `make test`, so that a change is judged by what it changed; `make fuzz` draws others.
+test: export PROPTEST_RNG_SEED ?= 1
 test: tools browser
 	python3 -m unittest discover examples/workloads
 	$(CARGO) nextest run --workspace --locked -E 'not test(/^parity/) & not test(/::parity/)'
@@ -62,6 +64,7 @@ fuzz:
 	cd fuzz && for target in $$(cargo fuzz list); do \
 	  cargo +nightly fuzz run --sanitizer none $$target -- -max_total_time=$(SECONDS) -rss_limit_mb=4096 || exit 1; \
 	done
+	PROPTEST_CASES=10000 $(CARGO) nextest run --locked -p rota-solver -p rota-place -p rota-policy -p rota-trace
 
 tools:
 	command -v cargo-nextest >/dev/null || $(CARGO) install --locked cargo-nextest@0.9.143

@@ -8,7 +8,7 @@
 
 use crate::error::{SolveError, check_length, check_non_negative, check_positive};
 
-/// Sweeps over the pools' prices.
+/// Sweeps over the pools' prices, and rounds of replacements.
 const SWEEPS: usize = 12;
 /// Exchanges looked at when a matching is improved: all there are for a few hundred rows, a limit for many thousand.
 const EXCHANGES_MAX: usize = 2_000_000;
@@ -100,6 +100,12 @@ impl Matcher {
         state.take(prices);
         state.fill();
         state.improve();
+        for _ in 0..SWEEPS {
+            if !state.replace() {
+                break;
+            }
+            state.improve();
+        }
         state.fill();
         Ok(columns)
     }
@@ -297,12 +303,9 @@ impl State<'_> {
     /// Rows in the order of surplus per unit, each on its best column with room, if that is worth its price.
     fn take(&mut self, prices: &[f64]) {
         let matching = self.matching;
-        let key = |row: usize| {
-            let per_unit = matching.row(row).iter().zip(prices).map(|(value, price)| value / matching.sizes[row] - price);
-            per_unit.fold(f64::NEG_INFINITY, f64::max)
-        };
+        let key = |row: usize| matching.best(row, prices, |_| true).map(|(_, surplus)| (surplus / matching.sizes[row], row));
         self.keyed.clear();
-        self.keyed.extend((0..matching.sizes.len()).map(|row| (key(row), row)));
+        self.keyed.extend((0..matching.sizes.len()).filter_map(key));
         order(self.keyed);
         for place in 0..self.keyed.len() {
             let (row, free) = (self.keyed[place].1, &*self.free);
@@ -367,7 +370,7 @@ impl State<'_> {
         if current == Some(column) || values[column] <= 0.0 {
             return false;
         }
-        let gain = values[column] - current.map_or(0.0, |current| values[current]);
+        let gain = self.gain(row, column);
         if size <= self.free[column] {
             if gain > 0.0 {
                 self.shift(row, Some(column), budget);
@@ -407,6 +410,82 @@ impl State<'_> {
             }
         }
         best.filter(|exit| exit.change > 0.0)
+    }
+
+    /// Rows in the place of several that are together worth less than they gain, and those wherever they then fit: true if there were any.
+    ///
+    /// Exchanges of one row for another cannot do that: two small rows keep a gang out that is worth more than both.
+    fn replace(&mut self) -> bool {
+        let (matching, rows) = (self.matching, self.column_of.len());
+        let mut replaced = false;
+        for column in 0..self.free.len() {
+            // Whoever comes makes others go that are worth at least this per unit: it rules out nearly everybody.
+            let mut least = self.least_per_unit(column);
+            let mut sorted = false;
+            for row in 0..rows {
+                let (gain, size) = (self.gain(row, column), matching.sizes[row]);
+                let fits = gain > 0.0 && size <= matching.capacities[column];
+                if !fits || gain - (size - self.free[column]) * least <= LEAST_GAIN * matching.row(row)[column] {
+                    continue;
+                }
+                if !std::mem::replace(&mut sorted, true) {
+                    self.cheapest_first(column);
+                }
+                if let Some(leavers) = self.leavers_for(row, column) {
+                    for place in 0..leavers {
+                        let leaver = self.keyed[place].1;
+                        self.free[column] += matching.sizes[leaver];
+                        self.column_of[leaver] = None;
+                    }
+                    if let Some(from) = self.column_of[row] {
+                        self.free[from] += matching.sizes[row];
+                    }
+                    self.place(row, column);
+                    (replaced, sorted, least) = (true, false, self.least_per_unit(column));
+                }
+            }
+        }
+        if replaced {
+            self.fill();
+        }
+        replaced
+    }
+
+    /// How many of the cheapest rows on a column must go for another, if they are together worth less than it gains.
+    fn leavers_for(&self, row: usize, column: usize) -> Option<usize> {
+        let (mut room, mut loss, mut leavers) = (self.free[column], LEAST_GAIN * self.matching.row(row)[column], 0);
+        let gain = self.gain(row, column);
+        while room < self.matching.sizes[row] && loss < gain {
+            let leaver = self.keyed.get(leavers)?.1;
+            room += self.matching.sizes[leaver];
+            loss += self.matching.row(leaver)[column];
+            leavers += 1;
+        }
+        (loss < gain).then_some(leavers)
+    }
+
+    /// What a row gains on a column over where it is; nothing where it is already or cannot be.
+    fn gain(&self, row: usize, column: usize) -> f64 {
+        let values = self.matching.row(row);
+        if values[column] <= 0.0 {
+            return 0.0;
+        }
+        values[column] - self.column_of[row].map_or(0.0, |current| values[current])
+    }
+
+    /// The least that a row on a column is worth per unit.
+    fn least_per_unit(&self, column: usize) -> f64 {
+        let there = self.column_of.iter().enumerate().filter(|(_, place)| **place == Some(column));
+        there.map(|(row, _)| self.matching.row(row)[column] / self.matching.sizes[row]).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The rows on a column, those worth least per unit first.
+    fn cheapest_first(&mut self, column: usize) {
+        let matching = self.matching;
+        self.keyed.clear();
+        let there = self.column_of.iter().enumerate().filter(|(_, place)| **place == Some(column));
+        self.keyed.extend(there.map(|(row, _)| (-matching.row(row)[column] / matching.sizes[row], row)));
+        order(self.keyed);
     }
 
     /// Moves a row to a column, or to wait, and keeps the exits.
@@ -490,6 +569,20 @@ mod tests {
         // Both rows are best on the first column; the second row loses less on the other.
         let columns = match_by_prices(&Matching { values: &[10.0, 1.0, 8.0, 7.0], sizes: &[1.0, 1.0], capacities: &[1.0, 1.0] });
         assert_eq!(columns, Ok(vec![Some(0), Some(1)]));
+    }
+
+    #[test]
+    fn a_gang_takes_the_place_of_several_small_rows() {
+        let found = |values: &[f64], sizes: &[f64], capacities: &[f64]| match_by_prices(&Matching { values, sizes, capacities });
+        // The second row would rather be in a pool that does not exist; that does not put it before the first.
+        let columns = found(&[0.0, 1.6, 2.0, 0.3, 0.0, 0.3], &[2.0, 1.0, 1.0], &[0.0, 2.0]);
+        assert_eq!(columns, Ok(vec![Some(1), None, None]));
+        // The best row per unit and a worthless one keep four units from a row that is worth more than both.
+        let columns = found(&[2.7, 0.1, 1.1], &[4.0, 1.0, 1.0], &[4.0]);
+        assert_eq!(columns, Ok(vec![Some(0), None, None]));
+        // All have a place, but a gang is nearly worthless in its own; the two that hold the other are worth nearly the same in both.
+        let columns = found(&[1.0, 0.9, 2.3, 0.1, 0.7, 0.7], &[1.0, 4.0, 2.0], &[4.0, 4.0]);
+        assert_eq!(columns, Ok(vec![Some(1), Some(0), Some(1)]));
     }
 
     #[test]

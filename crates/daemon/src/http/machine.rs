@@ -1,0 +1,124 @@
+//! The machine: its GPUs, its policy, what is learned of memory, claims, and its end.
+
+use super::{Answer, Problem, Site};
+use crate::api;
+use crate::platform::{Caller, Message};
+use crate::users;
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Site>> {
+    OpenApiRouter::new()
+        .routes(routes!(gpus))
+        .routes(routes!(status))
+        .routes(routes!(drain))
+        .routes(routes!(resume))
+        .routes(routes!(profiles, forget))
+        .routes(routes!(policy))
+        .routes(routes!(claim))
+        .routes(routes!(shutdown))
+        .routes(routes!(healthz))
+}
+
+/// The GPUs.
+#[utoipa::path(get, path = "/api/v1/gpus", responses((status = 200, body = Vec<api::Gpu>)))]
+async fn gpus(State(site): State<Arc<Site>>, _: Caller) -> Json<Vec<api::Gpu>> {
+    Json(site.board.read().gpus.clone())
+}
+
+/// The whole state at a glance.
+#[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = api::Status)))]
+async fn status(State(site): State<Arc<Site>>, _: Caller) -> Json<api::Status> {
+    let view = site.board.read();
+    let count = |wanted: fn(api::State) -> bool| view.jobs.values().filter(|record| wanted(record.state)).count() as u64;
+    Json(api::Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        state_dir: site.state_dir.to_string_lossy().into_owned(),
+        socket: site.status.socket.clone(),
+        http: site.status.http.clone(),
+        started_at: site.status.started_at.clone(),
+        driver: site.status.driver.clone(),
+        policy: view.policy.clone(),
+        draining: view.draining,
+        waiting: count(|state| state == api::State::Waiting),
+        held: count(|state| state == api::State::Held),
+        running: count(api::State::has_gpus),
+        gpus: view.gpus.clone(),
+        decisions: view.decisions,
+        decision_seconds_max: view.decision_seconds_max,
+        warnings: view.warnings.values().cloned().collect(),
+    })
+}
+
+/// Start nothing more.
+#[utoipa::path(post, path = "/api/v1/drain", request_body = api::Drain, responses((status = 200), (status = "4XX", body = api::Problem)))]
+async fn drain(State(site): State<Arc<Site>>, caller: Caller, Json(drain): Json<api::Drain>) -> Answer<()> {
+    Ok(Json(site.ask(|reply| Message::Drain(drain, caller, reply)).await?))
+}
+
+/// Start jobs again.
+#[utoipa::path(post, path = "/api/v1/resume", request_body = api::Drain, responses((status = 200), (status = "4XX", body = api::Problem)))]
+async fn resume(State(site): State<Arc<Site>>, caller: Caller, Json(drain): Json<api::Drain>) -> Answer<()> {
+    Ok(Json(site.ask(|reply| Message::Resume(drain.gpus, caller, reply)).await?))
+}
+
+/// What is known of the memory that programs need: the caller's, or everybody's for an administrator.
+#[utoipa::path(get, path = "/api/v1/profiles", responses((status = 200, body = Vec<api::Profile>)))]
+async fn profiles(State(site): State<Arc<Site>>, caller: Caller) -> Answer<Vec<api::Profile>> {
+    Ok(Json(site.ask(|reply| Message::Profiles(caller, reply)).await?))
+}
+
+/// Forgets one of the caller's classes: the next run is measured anew.
+#[utoipa::path(delete, path = "/api/v1/profiles", params(ProfileQuery), responses((status = 200), (status = "4XX", body = api::Problem)))]
+async fn forget(State(site): State<Arc<Site>>, caller: Caller, Query(query): Query<ProfileQuery>) -> Answer<()> {
+    Ok(Json(site.ask(|reply| Message::Forget(query.class, caller, reply)).await?))
+}
+
+#[derive(Deserialize, IntoParams)]
+struct ProfileQuery {
+    /// The class.
+    class: String,
+}
+
+/// Another policy, at once.
+#[utoipa::path(put, path = "/api/v1/policy", request_body = api::PolicyChange, responses((status = 200), (status = "4XX", body = api::Problem)))]
+async fn policy(State(site): State<Arc<Site>>, caller: Caller, Json(change): Json<api::PolicyChange>) -> Answer<()> {
+    Ok(Json(site.ask(|reply| Message::Policy(change.policy, caller, reply)).await?))
+}
+
+/// A process asks for GPUs for itself. Local callers only: over the network nobody can be tied to a process.
+#[utoipa::path(post, path = "/api/v1/claims", request_body = api::Claim, responses((status = 201, body = api::Submitted), (status = "4XX", body = api::Problem)))]
+async fn claim(
+    State(site): State<Arc<Site>>,
+    caller: Caller,
+    Json(claim): Json<api::Claim>,
+) -> Result<(StatusCode, Json<api::Submitted>), Problem> {
+    let owner = users::owner_of_process(claim.pid);
+    if !caller.is_admin && owner != Some(caller.uid) {
+        let title = format!("--pid: process {} is not yours", claim.pid);
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", title));
+    }
+    let id = site.ask(|reply| Message::Claim(claim, caller, reply)).await?;
+    Ok((StatusCode::CREATED, Json(api::Submitted { ids: vec![id], existing: false })))
+}
+
+/// Ends the daemon; jobs run on.
+#[utoipa::path(post, path = "/api/v1/shutdown", responses((status = 200), (status = "4XX", body = api::Problem)))]
+async fn shutdown(State(site): State<Arc<Site>>, caller: Caller) -> Answer<()> {
+    crate::world::needs_admin(&caller)?;
+    _ = site.inbox.send(Message::Shutdown);
+    Ok(Json(()))
+}
+
+/// Alive.
+#[utoipa::path(get, path = "/healthz", responses((status = 200)))]
+async fn healthz() -> &'static str {
+    "ok\n"
+}
