@@ -4,7 +4,8 @@
 //! GPU type, and a *shape*: jobs of one shape fit or do not fit together, which lets placement skip them together.
 
 use crate::{
-    Cluster, DependencyCondition, GpuId, GpuTypeId, Job, JobId, MilliGpu, Names, Slice, Span, ThroughputTable, Workload,
+    Cluster, DependencyCondition, GpuId, GpuTypeId, Job, JobId, MilliGpu, Names, PairParts, Slice, Span, ThroughputTable,
+    Workload,
 };
 use std::collections::HashMap;
 
@@ -90,10 +91,9 @@ pub struct JobClass {
     pub steps_per_second: f64,
     /// How much of its speed is left on each GPU type when its gang is spread over nodes, where the table says so.
     pub spread_part: Option<Box<[f64]>>,
+    /// Whether anything is known of its speed beside others.
+    pub is_paired: bool,
 }
-
-/// By two classes in order of their ids, what each keeps of its speed on each GPU type beside the other.
-pub type PairParts = HashMap<(ClassId, ClassId), Box<[(f64, f64)]>>;
 
 /// Everything about a job that decides where it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,6 +114,8 @@ pub struct Shape {
     pub speeds: u32,
     /// The only GPUs it may use, if not all: its row in [`Bound::gpu_sets`].
     pub only: Option<u32>,
+    /// The class of its jobs, where they share GPUs and something is known of their speeds beside others.
+    pub class: Option<ClassId>,
 }
 
 impl Shape {
@@ -124,7 +126,7 @@ impl Shape {
 
     /// What it takes of each GPU.
     pub fn slice(&self) -> Slice {
-        Slice { share: self.share, memory_mib: self.memory_mib, group: self.group }
+        Slice { share: self.share, memory_mib: self.memory_mib, group: self.group, class: self.class }
     }
 }
 
@@ -237,7 +239,7 @@ pub struct Bound {
     pub classes: Vec<JobClass>,
     /// The class of each job.
     pub class_of: Vec<ClassId>,
-    /// What classes keep of their speeds when two jobs share whole GPUs. Only pairs that can run so somewhere are here.
+    /// What classes keep of their speeds when their jobs share GPUs.
     pub pair_parts: PairParts,
     /// For each job, the jobs that wait for it.
     pub dependants: HashMap<JobId, Vec<JobId>>,
@@ -262,7 +264,7 @@ impl Bound {
             gpu_sets: Vec::new(),
             classes: Vec::new(),
             class_of: Vec::new(),
-            pair_parts: HashMap::new(),
+            pair_parts: PairParts::default(),
             dependants: HashMap::new(),
             skipped: Vec::new(),
             throughput_source: None,
@@ -290,10 +292,10 @@ impl Bound {
                 _ => binder.bind(&mut bound, &mut job, table),
             };
             match checked {
-                Ok(shape) => {
+                Ok((shape, class)) => {
                     new_ids[job.id.index()] = Some(JobId::from_index(bound.jobs.len()));
                     job.id = JobId::from_index(bound.jobs.len());
-                    binder.add(&mut bound, job, shape, table);
+                    bound.add(job, shape, class, table);
                 }
                 Err(problem) => {
                     let error = BindError {
@@ -317,22 +319,22 @@ impl Bound {
                 bound.dependants.entry(dependency.job).or_default().push(job.id);
             }
         }
-        bound.pair_parts = pair_parts(&bound.classes, &bound.names, &bound.cluster, table);
+        bound.pair_parts = PairParts::new(&bound.classes, &bound.names, &bound.cluster, table);
         Ok(bound)
     }
 
     /// Adds one job that arrived while others run. The jobs it waits for must be there already.
     pub fn admit(&mut self, binder: &mut Binder, mut job: Job, table: &ThroughputTable) -> Result<JobId, BindProblem> {
-        let shape = binder.bind(self, &mut job, table)?;
+        let classes = self.classes.len();
+        let (shape, class) = binder.bind(self, &mut job, table)?;
         let id = JobId::from_index(self.jobs.len());
         job.id = id;
         for dependency in &job.after {
             self.dependants.entry(dependency.job).or_default().push(id);
         }
-        let classes = self.classes.len();
-        binder.add(self, job, shape, table);
-        if self.classes.len() > classes {
-            self.pair_parts = pair_parts(&self.classes, &self.names, &self.cluster, table);
+        self.add(job, shape, class, table);
+        if self.classes[classes..].iter().any(|class| class.is_paired) {
+            self.pair_parts = PairParts::new(&self.classes, &self.names, &self.cluster, table);
         }
         Ok(id)
     }
@@ -340,9 +342,18 @@ impl Bound {
     /// Gives a job another share and memory, because more is known of it. It must not be on GPUs.
     pub fn reshape(&mut self, binder: &mut Binder, job: JobId, slice: Slice, table: &ThroughputTable) -> Result<(), BindProblem> {
         let mut changed = Job { share: slice.share, memory_mib: slice.memory_mib, group: slice.group, ..self.job(job).clone() };
-        self.shape_of[job.index()] = binder.bind(self, &mut changed, table)?;
+        self.shape_of[job.index()] = binder.bind(self, &mut changed, table)?.0;
         self.jobs[job.index()] = changed;
         Ok(())
+    }
+
+    fn add(&mut self, job: Job, shape: ShapeId, class: ClassId, table: &ThroughputTable) {
+        if job.steps > 0.0 {
+            self.throughput_source = Some(table.source.clone());
+        }
+        self.shape_of.push(shape);
+        self.class_of.push(class);
+        self.jobs.push(job);
     }
 
     /// The only GPUs that jobs of a shape may use, if not all.
@@ -378,10 +389,8 @@ impl Bound {
 
     /// How much of their speeds two jobs keep when they share whole GPUs of a type; `None` if they cannot.
     pub fn pair_part(&self, first: JobId, second: JobId, gpu_type: GpuTypeId) -> Option<(f64, f64)> {
-        let (first, second) = (self.class_of[first.index()], self.class_of[second.index()]);
-        let parts = |a, b| self.pair_parts.get(&(a, b)).map(|parts| parts[gpu_type.index()]);
-        let part = if first <= second { parts(first, second) } else { parts(second, first).map(|(b, a)| (a, b)) };
-        part.filter(|&(a, b)| a > 0.0 && b > 0.0)
+        let parts = self.pair_parts.of(self.class_of[first.index()], self.class_of[second.index()], gpu_type);
+        parts.filter(|&(a, b)| a > 0.0 && b > 0.0)
     }
 
     /// The best speed a job can have anywhere it may run.
@@ -389,30 +398,6 @@ impl Bound {
         let speeds = self.speeds(job);
         self.shape(job).types.iter().map(|gpu_type| speeds[gpu_type.index()]).fold(0.0, f64::max)
     }
-}
-
-/// What is left of the speeds of every two classes of one gang size that can share GPUs somewhere.
-fn pair_parts(classes: &[JobClass], names: &Names, cluster: &Cluster, table: &ThroughputTable) -> PairParts {
-    let mut parts = HashMap::new();
-    if !table.knows_pairs() {
-        return parts;
-    }
-    let key = |class: &JobClass| (names.text(class.kind), class.gpus);
-    for (position, first) in classes.iter().enumerate() {
-        for (offset, second) in classes[position..].iter().enumerate().filter(|(_, second)| second.gpus == first.gpus) {
-            let on = |kind: &crate::GpuType| {
-                let together = table.get_pair(key(first), key(second), &kind.name)?;
-                let alone =
-                    |class: &JobClass| table.get(names.text(class.kind), class.gpus, &kind.name).filter(|rate| *rate > 0.0);
-                Some((together.0 / alone(first)?, together.1 / alone(second)?)).filter(|part| part.0 > 0.0 && part.1 > 0.0)
-            };
-            let row = cluster.types.iter().map(|kind| on(kind).unwrap_or((0.0, 0.0))).collect::<Box<[_]>>();
-            if row.iter().any(|part| part.0 > 0.0) {
-                parts.insert((ClassId(position as u32), ClassId((position + offset) as u32)), row);
-            }
-        }
-    }
-    parts
 }
 
 /// A job on a circle of dependencies and the one it waits for there, if there is a circle.
@@ -478,7 +463,8 @@ impl Binder {
         }
     }
 
-    fn bind(&mut self, bound: &mut Bound, job: &mut Job, table: &ThroughputTable) -> Result<ShapeId, BindProblem> {
+    /// The shape and class of a job; fills in the work of one given in steps.
+    fn bind(&mut self, bound: &mut Bound, job: &mut Job, table: &ThroughputTable) -> Result<(ShapeId, ClassId), BindProblem> {
         let speeds = self.speeds_of(bound, job, table)?;
         if job.work == Span::ZERO {
             return Err(BindProblem::NoWork);
@@ -492,6 +478,8 @@ impl Binder {
             }
             row
         });
+        let class = self.class_of(bound, job, speeds, table);
+        let shares = job.share != MilliGpu::WHOLE && bound.classes[class.index()].is_paired;
         let shape = Shape {
             gpus: job.gpus,
             share: job.share,
@@ -501,28 +489,18 @@ impl Binder {
             types,
             speeds,
             only,
+            class: shares.then_some(class),
         };
         let next = ShapeId(bound.shapes.len() as u32);
         let id = *self.shape_ids.entry(shape).or_insert(next);
         if id == next {
             bound.shapes.push(shape);
         }
-        Ok(id)
-    }
-
-    /// Adds a job that has its shape and its id.
-    fn add(&mut self, bound: &mut Bound, job: Job, shape: ShapeId, table: &ThroughputTable) {
-        if job.steps > 0.0 {
-            bound.throughput_source = Some(table.source.clone());
-        }
-        let class = self.class_of(bound, &job, shape, table);
-        bound.shape_of.push(shape);
-        bound.class_of.push(class);
-        bound.jobs.push(job);
+        Ok((id, class))
     }
 
     /// The class of a job that has its speeds.
-    fn class_of(&mut self, bound: &mut Bound, job: &Job, shape: ShapeId, table: &ThroughputTable) -> ClassId {
+    fn class_of(&mut self, bound: &mut Bound, job: &Job, speeds: u32, table: &ThroughputTable) -> ClassId {
         let seconds_per_step = self.steps_seen.get(&(job.kind, job.gpus)).filter(|_| job.steps > 0.0).map(|seen| seen.0);
         let next = ClassId(bound.classes.len() as u32);
         let id = *self.class_ids.entry((job.kind, job.gpus, seconds_per_step.is_some())).or_insert(next);
@@ -536,9 +514,9 @@ impl Binder {
             let parts = bound.cluster.types.iter().map(part).collect::<Vec<_>>();
             let is_known = job.gpus > 1 && parts.iter().any(Option::is_some);
             let spread_part = is_known.then(|| parts.into_iter().map(|part| part.unwrap_or(1.0)).collect());
-            let speeds = bound.shapes[shape.index()].speeds;
             let steps_per_second = seconds_per_step.map_or(1.0, |seconds| 1.0 / seconds);
-            bound.classes.push(JobClass { kind: job.kind, gpus: job.gpus, speeds, steps_per_second, spread_part });
+            let is_paired = table.knows_pairs_of(job_type, job.gpus);
+            bound.classes.push(JobClass { kind: job.kind, gpus: job.gpus, speeds, steps_per_second, spread_part, is_paired });
         }
         id
     }

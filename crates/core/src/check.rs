@@ -199,6 +199,7 @@ mod tests {
             outside_changes: 0,
             restart_cost: Span::ZERO,
             changed: &[],
+            repaced: &[],
         };
         let starts = starts
             .iter()

@@ -43,6 +43,8 @@ pub struct JobState {
     pub gpus: GpuList,
     /// Work done before it took up its present pace.
     pub done: Span,
+    /// Work done before its present run, or its last.
+    pub done_before: Span,
     /// Work it would still have if its node were lost before it saved again.
     pub saved: Span,
     /// Work done per time at its present pace.
@@ -75,6 +77,8 @@ pub struct Slice {
     pub memory_mib: u32,
     /// With whom it may be shared: [`Job::group`](crate::Job::group).
     pub group: u32,
+    /// Whose speed beside others is known: [`Shape::class`](crate::Shape::class).
+    pub class: Option<crate::ClassId>,
 }
 
 /// One job with its state, and what follows from the two.
@@ -166,6 +170,8 @@ pub struct Snapshot<'a> {
     pub restart_cost: Span,
     /// Jobs whose phase changed since the last decision, without repeats, in order of change.
     pub changed: &'a [JobId],
+    /// Running jobs whose pace changed since then because others came to their GPUs or left them. A job may come more than once.
+    pub repaced: &'a [JobId],
 }
 
 impl<'a> Snapshot<'a> {

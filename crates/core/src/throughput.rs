@@ -129,6 +129,12 @@ impl ThroughputTable {
         !self.pairs.is_empty()
     }
 
+    /// Whether a job type with this gang size is known beside any other.
+    pub fn knows_pairs_of(&self, job_type: &str, gpus: u32) -> bool {
+        let is_in = |gang: Gang| self.pairs.keys().any(|&(first, second, _)| first == gang || second == gang);
+        self.gang(job_type, gpus).is_some_and(is_in)
+    }
+
     /// The gang sizes known for a job type alone.
     pub fn gang_sizes(&self, job_type: &str) -> BTreeSet<u32> {
         let gangs = self.job_types.find(job_type).map(|job_type| {

@@ -142,6 +142,9 @@ pub struct Submit {
     /// An argument that is added to the command with the job's number behind it, as `--id=`.
     #[serde(default)]
     pub number_argument: Option<String>,
+    /// What kind of training it is, by its name in the site's table of throughputs: its speed beside others is known by it.
+    #[serde(default)]
+    pub job_type: Option<String>,
     /// Share of each GPU, above 0 and at most 1.
     #[serde(default)]
     pub share: Option<f64>,
@@ -252,6 +255,7 @@ pub(crate) fn plain_submit() -> Submit {
         memory_auto: false,
         buffer_mib: None,
         profile_as: None,
+        job_type: None,
         profile_epochs: None,
         number_argument: None,
         share: None,
@@ -301,6 +305,8 @@ pub struct Job {
     pub peak_memory_mib: Option<u64>,
     /// The class its memory is learned under, if it is.
     pub profile: Option<String>,
+    /// What kind of training it is, by its name in the site's table of throughputs.
+    pub job_type: Option<String>,
     /// A run that is made to learn how much memory its class needs.
     pub is_profile_run: bool,
     /// How often it had not enough of a GPU's memory.
@@ -561,7 +567,7 @@ pub struct PastJob {
 }
 
 /// One stay on GPUs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PastRun {
     /// UUIDs of its GPUs.
     pub gpu_uuids: Vec<String>,
@@ -569,6 +575,8 @@ pub struct PastRun {
     pub start_ns: u64,
     /// Until.
     pub end_ns: u64,
+    /// What was done in that time, in seconds of a job that is alone on its GPUs: less than it took where others were in its way.
+    pub work_seconds: f64,
     /// How it ended: `finished`, `failed`, `preempted`, `evicted`, `retried`, `cancelled`, `lost`.
     pub end: String,
 }

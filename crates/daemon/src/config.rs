@@ -198,6 +198,9 @@ pub struct Sharing {
     pub oom_growth: f64,
     /// What happens to a job that uses more memory than it asked for beside others.
     pub on_overuse: OnOveruse,
+    /// Speeds of job types alone and beside others, as `rota sim --throughputs` reads them; relative to this file. Jobs name theirs with
+    /// `--job-type`, and share a GPU only where more gets done together.
+    pub throughputs: Option<PathBuf>,
     /// The program that controls MPS, looked for on the `PATH` if it has no slash.
     pub mps_control: PathBuf,
 }
@@ -235,6 +238,7 @@ impl Default for Sharing {
             oom_retries: 2,
             oom_growth: 1.5,
             on_overuse: OnOveruse::Retry,
+            throughputs: None,
             mps_control: PathBuf::from("nvidia-cuda-mps-control"),
         }
     }
@@ -292,7 +296,10 @@ impl Config {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let error = |problem: String| ConfigError::File { path: path.display().to_string(), problem };
         let text = std::fs::read_to_string(path).map_err(|problem| error(problem.to_string()))?;
-        let config: Self = toml::from_str(&text).map_err(|problem| error(problem.to_string().trim_end().to_owned()))?;
+        let mut config: Self = toml::from_str(&text).map_err(|problem| error(problem.to_string().trim_end().to_owned()))?;
+        if let (Some(table), Some(folder)) = (&mut config.sharing.throughputs, path.parent()) {
+            *table = folder.join(&table);
+        }
         config.check().map_err(|problem| error(problem.to_string()))?;
         Ok(config)
     }

@@ -9,6 +9,7 @@ use crate::platform::{Message, Outcome, Platform};
 use crate::record::Record;
 use crate::store::Entry;
 use crate::world::{Change, LiveWorld, StopCause};
+use rota_core::snapshot::work_done;
 use rota_core::{Event, EventKind, Time};
 use rota_engine::State as EngineState;
 use rota_exec::{Cause, ExitRecord};
@@ -37,7 +38,11 @@ impl<P: Platform> LiveWorld<P> {
         let mut runs = Vec::new();
         for (id, attempt, outcome) in ends {
             let Some(record) = self.jobs.get(&id).filter(|record| can_end(record, attempt)).cloned() else { continue };
-            let (change, verdict) = self.judge(&record, &outcome);
+            let (mut change, verdict) = self.judge(&record, &outcome);
+            if let Some(job) = self.number(id).map(|job| &state.jobs[job.index()]) {
+                let work = work_done(job, self.platform.now()).minus(job.done_before);
+                change.entry.detail["work_seconds"] = json!(work.seconds());
+            }
             verdicts.push((id, verdict, change.record.not_before));
             runs.push((record, change.record.clone(), outcome.clone()));
             changes.push(change);

@@ -125,8 +125,8 @@ impl<P: Platform> LiveWorld<P> {
             return Some(blocker("gpu", format!("{name} is drained")));
         }
         let shape = self.number(record.id).map(|job| *state.bound.shape(job))?;
-        let fits = state.pool.has_room(&[gpu], shape.slice());
-        if fits {
+        let has_room = state.pool.has_room(&[gpu], shape.slice());
+        if has_room && state.pool.gains_by(&state.bound, &shape, gpu) {
             return None;
         }
         if self.mps_lingers.contains(&gpu) {
@@ -137,6 +137,12 @@ impl<P: Platform> LiveWorld<P> {
             if group_of(other) != shape.group && !shape.is_exclusive() {
                 let how = if other.is_under_mps() { format!("under MPS of {}", other.user) } else { "without MPS".to_owned() };
                 let text = format!("{name} runs job {} {how}, and is not shared with others", other.id);
+                return Some(Blocker { job: Some(other.id), ..blocker("gpu", text) });
+            }
+            if has_room {
+                let who = on_it.iter().map(|other| other.id.to_string()).collect::<Vec<_>>().join(", ");
+                let text =
+                    format!("{name} has room, but with it beside job{} {who} less would get done", plural(on_it.len() as u32));
                 return Some(Blocker { job: Some(other.id), ..blocker("gpu", text) });
             }
             let shared = on_it.iter().all(|other| self.model.of(other).1 < MilliGpu::WHOLE.0);

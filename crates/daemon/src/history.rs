@@ -20,14 +20,15 @@ impl Archive {
         let mut runs: HashMap<u64, Vec<PastRun>> = HashMap::new();
         let mut open: HashMap<u64, (u64, Vec<String>)> = HashMap::new();
         for (job, at, kind, detail) in events {
+            let detail: serde_json::Value = serde_json::from_str(&detail).unwrap_or_default();
             if kind == "started" {
-                let detail: serde_json::Value = serde_json::from_str(&detail).unwrap_or_default();
                 let uuids = serde_json::from_value(detail["uuids"].clone()).unwrap_or_default();
                 open.insert(job, (at, uuids));
             } else if ENDS.contains(&kind.as_str())
                 && let Some((start_ns, gpu_uuids)) = open.remove(&job)
             {
-                runs.entry(job).or_default().push(PastRun { gpu_uuids, start_ns, end_ns: at, end: kind });
+                let work_seconds = detail["work_seconds"].as_f64().unwrap_or(at.saturating_sub(start_ns) as f64 / 1e9);
+                runs.entry(job).or_default().push(PastRun { gpu_uuids, start_ns, end_ns: at, work_seconds, end: kind });
             }
         }
         Ok(runs)

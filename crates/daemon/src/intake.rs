@@ -287,6 +287,7 @@ impl<P: Platform> LiveWorld<P> {
         Ok(Job {
             label: None,
             user: names.intern(&record.user),
+            kind: ask.job_type.as_ref().map_or(rota_core::Name::NONE, |kind| names.intern(kind)),
             gpus: ask.gpus.max(1),
             gpu_types: gpu_types.iter().map(|kind| names.intern(kind)).collect(),
             share: MilliGpu(share),
@@ -651,9 +652,11 @@ fn check(ask: &Submit) -> Result<(), Refusal> {
     if seen.len() != ask.gpu_ids.len() {
         return bad("--gpu-ids: a GPU is named twice".to_owned());
     }
-    for text in [&ask.name, &ask.key, &ask.profile_as, &ask.number_argument].into_iter().flatten() {
+    for text in [&ask.name, &ask.key, &ask.profile_as, &ask.job_type, &ask.number_argument].into_iter().flatten() {
         if text.is_empty() || text.len() > 256 || text.chars().any(char::is_control) {
-            return bad("--name, --key and --profile-as: 1 to 256 characters, none of them a control character".to_owned());
+            return bad(
+                "--name, --key, --profile-as and --job-type: 1 to 256 characters, none of them a control character".to_owned()
+            );
         }
     }
     Ok(())

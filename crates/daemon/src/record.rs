@@ -150,6 +150,7 @@ impl Record {
             memory_mib: self.memory(),
             peak_memory_mib: self.peak_memory_mib,
             profile: self.spec.profile.clone(),
+            job_type: self.spec.ask.job_type.clone(),
             is_profile_run: self.spec.is_profile_run,
             out_of_memory: self.ooms,
             share: ask.share,

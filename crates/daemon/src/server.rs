@@ -34,6 +34,8 @@ pub struct Options {
     pub virtual_gpus: Option<String>,
     /// The program that supervises jobs when called with `__supervise DIR`.
     pub program: PathBuf,
+    /// Speeds of job types beside others.
+    pub throughputs: rota_core::ThroughputTable,
     /// Who runs next from now on, whatever was set live before.
     pub policy: Option<String>,
 }
@@ -143,7 +145,8 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         config.clone(),
         (&devices, compute),
     );
-    let mut world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
+    let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
+    let mut world = world.with_throughputs(options.throughputs);
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

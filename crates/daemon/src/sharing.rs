@@ -147,7 +147,7 @@ impl<P: Platform> LiveWorld<P> {
         let memory_mib = if record.spec.ask.memory_auto { self.memory_for(&record) } else { record.memory_mib };
         let changed = Record { memory_mib, ..(*record).clone() };
         let (_, share, memory_mib) = self.model.of(&changed);
-        let slice = Slice { share: MilliGpu(share), memory_mib, group: group_of(&changed) };
+        let slice = Slice { share: MilliGpu(share), memory_mib, group: group_of(&changed), ..state.bound.shape(job).slice() };
         if state.bound.shape(job).slice() == slice {
             return;
         }

@@ -209,7 +209,7 @@ impl<P: Platform> LiveWorld<P> {
             (true, true) => MilliGpu(1),
             (true, false) => MilliGpu::WHOLE,
         };
-        Slice { share, memory_mib: if present { u32::try_from(memory_mib).unwrap_or(u32::MAX) } else { 0 }, group: 0 }
+        Slice { share, memory_mib: if present { u32::try_from(memory_mib).unwrap_or(u32::MAX) } else { 0 }, ..Slice::default() }
     }
 
     /// Energy and memory of the jobs on a GPU. What it drew is shared by their use of it where the driver tells, and equally otherwise.
@@ -292,7 +292,10 @@ impl<P: Platform> LiveWorld<P> {
                 GpuState::Stranger
             } else if jobs.is_empty() {
                 GpuState::Free
-            } else if state.pool.has_room(&[gpu], Slice { share: MilliGpu(1), memory_mib: 1, group: self.group_on(gpu) }) {
+            } else if state
+                .pool
+                .has_room(&[gpu], Slice { share: MilliGpu(1), memory_mib: 1, group: self.group_on(gpu), class: None })
+            {
                 GpuState::Shared
             } else {
                 GpuState::Full

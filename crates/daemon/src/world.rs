@@ -116,6 +116,12 @@ pub struct LiveWorld<P> {
 }
 
 impl<P: Platform> LiveWorld<P> {
+    /// The same world, which knows the speeds of some job types beside others.
+    #[must_use]
+    pub fn with_throughputs(self, table: ThroughputTable) -> Self {
+        Self { table, ..self }
+    }
+
     /// A world whose jobs are those of the store. They are admitted to a scheduler by [`Self::restore`].
     pub fn new(platform: P, store: Store, board: Arc<Board>, config: Config, machine: Machine) -> Result<Self, StoreError> {
         let (last_job, last_seq, _) = store.last()?;
@@ -497,6 +503,8 @@ impl<P: Platform> LiveWorld<P> {
 impl<P: Platform> World for LiveWorld<P> {
     fn poll(&mut self, state: &mut EngineState, wake: Option<Time>, events: &mut Vec<Event>) -> Option<Moment> {
         self.note_decision();
+        // Real jobs end when they end.
+        state.each_paced(|_, _| {});
         self.take_doomed();
         if std::mem::take(&mut self.gpus_stale) {
             self.show_gpus(state);
@@ -659,7 +667,7 @@ impl<P: Platform> LiveWorld<P> {
         };
         let told = events.iter().rev().find_map(|event| match event.kind {
             EventKind::Occupied { gpu: other, share, memory_mib } if other == gpu => {
-                Some(rota_core::Slice { share, memory_mib, group: 0 })
+                Some(rota_core::Slice { share, memory_mib, ..Default::default() })
             }
             _ => None,
         });

@@ -85,7 +85,7 @@ impl Engine {
     /// # Panics
     /// In debug builds, if the plan is unsound: a fault in placement, never in the input.
     pub fn cycle(&mut self, now: Time, occasion: Occasion) -> Plan {
-        let changed = self.state.take_changed();
+        let (changed, repaced) = (self.state.take_changed(), self.state.take_repaced());
         let state = &mut self.state;
         let snapshot = Snapshot {
             now,
@@ -99,6 +99,7 @@ impl Engine {
             gpu_busy: &state.gpu_busy,
             restart_cost: state.restart.cost,
             changed: &changed,
+            repaced: &repaced,
         };
         let target = self.policy.decide(&snapshot, &mut self.context);
         self.review_at = target.review_at;

@@ -8,6 +8,7 @@ use rota_core::{
     ThroughputTable, Time,
 };
 use rota_place::pool::Pool;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// What it costs a job to lose its GPUs.
@@ -43,8 +44,12 @@ pub struct State {
     pub running: usize,
     pub(crate) restart: Restart,
     companions: Companions,
+    /// The jobs on each GPU that share it and whose speeds beside others are known.
+    sharers: Vec<SmallVec<[JobId; 4]>>,
     /// Jobs whose pace was set since the world last asked.
     paced: Vec<JobId>,
+    /// Those among them that ran before, since the last decision.
+    repaced: Vec<JobId>,
     changed: Vec<JobId>,
     is_changed: Vec<bool>,
     doomed: Vec<JobId>,
@@ -65,7 +70,9 @@ impl State {
             running: 0,
             restart,
             companions: Companions::new(bound.cluster.gpus.len()),
+            sharers: vec![SmallVec::new(); bound.cluster.gpus.len()],
             paced: Vec::new(),
+            repaced: Vec::new(),
             changed: Vec::new(),
             is_changed: vec![false; bound.jobs.len()],
             doomed: Vec::new(),
@@ -138,7 +145,7 @@ impl State {
             }
             EventKind::Released { job } => self.unblock(*job, now),
             EventKind::Occupied { gpu, share, memory_mib } => {
-                self.set_outside(*gpu, Slice { share: *share, memory_mib: *memory_mib, group: 0 });
+                self.set_outside(*gpu, Slice { share: *share, memory_mib: *memory_mib, ..Slice::default() });
             }
             EventKind::NodeLost { node } => self.set_node_up(*node, false),
             EventKind::NodeReturned { node } => self.set_node_up(*node, true),
@@ -157,7 +164,7 @@ impl State {
         state.paced_from + goal.minus(state.done).at_speed(state.speed)
     }
 
-    /// Calls for jobs that run and whose end has moved since this was last asked: started, joined by a partner, or left by one. A job
+    /// Calls for jobs that run and whose end has moved since this was last asked: started, joined by others, or left by them. A job
     /// may come more than once.
     pub fn each_paced(&mut self, mut call: impl FnMut(JobId, Time)) {
         let mut paced = std::mem::take(&mut self.paced);
@@ -184,6 +191,10 @@ impl State {
             self.is_changed[job.index()] = false;
         }
         changed
+    }
+
+    pub(crate) fn take_repaced(&mut self) -> Vec<JobId> {
+        std::mem::take(&mut self.repaced)
     }
 
     /// Hands the emptied list back, to be filled again without allocating.
@@ -226,6 +237,7 @@ impl State {
         state.starts += 1;
         state.gpus.clone_from(gpus);
         state.saved = state.done;
+        state.done_before = state.done;
         state.paced_from = now + state.overhead;
         if self.bound.shape(job).is_exclusive()
             && let Some(host) = self.companions.start(job, gpus)
@@ -234,7 +246,28 @@ impl State {
             self.jobs[host.index()].partner = Some(job);
             self.change_pace(host, now);
         }
+        if self.bound.shape(job).class.is_some() {
+            let others = self.sharers_of(gpus);
+            for gpu in gpus {
+                self.sharers[gpu.index()].push(job);
+            }
+            self.change_paces(&others, now);
+        }
         self.set_speed(job);
+    }
+
+    /// The jobs that share any of these GPUs, each once.
+    fn sharers_of(&self, gpus: &[GpuId]) -> SmallVec<[JobId; 4]> {
+        let mut sharers = gpus.iter().flat_map(|gpu| &self.sharers[gpu.index()]).copied().collect::<SmallVec<_>>();
+        sharers.sort_unstable();
+        sharers.dedup();
+        sharers
+    }
+
+    fn change_paces(&mut self, jobs: &[JobId], now: Time) {
+        for &job in jobs {
+            self.change_pace(job, now);
+        }
     }
 
     /// Books what a job did at its old pace, and gives it the pace it has beside the partner it has now.
@@ -245,6 +278,7 @@ impl State {
         state.saved = saved;
         state.paced_from = state.paced_from.max(now);
         self.set_speed(job);
+        self.repaced.push(job);
     }
 
     fn set_speed(&mut self, job: JobId) {
@@ -260,6 +294,13 @@ impl State {
         }
         if let Some(part) = state.partner.and_then(|partner| self.bound.pair_part(job, partner, gpu_type)) {
             speed *= part.0;
+        }
+        if let Some(class) = self.bound.shape(job).class {
+            // A gang goes as fast as its slowest.
+            let others = |gpu: &GpuId| self.sharers[gpu.index()].iter().filter(|other| **other != job);
+            let classes = |gpu| others(gpu).map(|other| self.bound.class_of[other.index()]);
+            let pace = |gpu| self.bound.pair_parts.pace(class, classes(gpu), gpu_type);
+            speed *= state.gpus.iter().map(pace).fold(f64::INFINITY, f64::min);
         }
         let state = &mut self.jobs[job.index()];
         state.speed = speed;
@@ -284,6 +325,13 @@ impl State {
             {
                 self.jobs[partner.index()].partner = None;
                 self.change_pace(partner, now);
+            }
+            if self.bound.shape(job).class.is_some() {
+                for gpu in &gpus {
+                    self.sharers[gpu.index()].retain(|other| *other != job);
+                }
+                let others = self.sharers_of(&gpus);
+                self.change_paces(&others, now);
             }
         }
         self.enter(job, next, now);

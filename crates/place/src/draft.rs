@@ -64,9 +64,8 @@ impl<'a> Draft<'a> {
 
     /// Starts a job on one type if it fits there.
     pub fn try_start_on(&mut self, job: JobId, gpu_type: GpuTypeId) -> bool {
-        let shape = self.snapshot.bound.shape(job);
-        let only = self.snapshot.bound.only(shape);
-        let Some(gpus) = fit::find(self.pool, shape, only, gpu_type, &mut self.chooser) else { return false };
+        let bound = self.snapshot.bound;
+        let Some(gpus) = fit::find(self.pool, bound, bound.shape(job), gpu_type, &mut self.chooser) else { return false };
         self.pool.take(&gpus, self.slice(job));
         self.plan.starts.push(Start { job, gpus });
         true
@@ -107,7 +106,7 @@ impl<'a> Draft<'a> {
 
     /// Whether a job of this shape would fit on one type now.
     pub fn fits_on(&self, shape: &Shape, gpu_type: GpuTypeId) -> bool {
-        fit::fits(self.pool, shape, self.snapshot.bound.only(shape), gpu_type)
+        fit::fits(self.pool, self.snapshot.bound, shape, gpu_type)
     }
 
     /// Stops a running job.

@@ -3,7 +3,7 @@
 use crate::bits::BitSet;
 use crate::pool::{Pool, sorted};
 use rota_core::random::RandomStream;
-use rota_core::{GpuId, GpuList, GpuTypeId, Score, Shape, Span};
+use rota_core::{Bound, GpuId, GpuList, GpuTypeId, Score, Shape, Span};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -18,14 +18,8 @@ pub struct Chooser<'a> {
 }
 
 /// The gang that a job of this shape would get on this type.
-pub fn find(
-    pool: &Pool,
-    shape: &Shape,
-    only: Option<&[GpuId]>,
-    gpu_type: GpuTypeId,
-    chooser: &mut Chooser<'_>,
-) -> Option<GpuList> {
-    let room = &pool.types[gpu_type.index()];
+pub fn find(pool: &Pool, bound: &Bound, shape: &Shape, gpu_type: GpuTypeId, chooser: &mut Chooser<'_>) -> Option<GpuList> {
+    let (room, only) = (&pool.types[gpu_type.index()], bound.only(shape));
     if shape.is_exclusive() && room.idle < shape.gpus {
         return None;
     }
@@ -38,21 +32,26 @@ pub fn find(
             _ => consolidate(pool, shape.gpus, gpu_type).or_else(|| gather(pool, shape, gpu_type)),
         };
     }
-    let mut eligible = eligible_gpus(pool, shape, only, gpu_type);
+    let mut eligible = eligible_gpus(pool, bound, shape, gpu_type);
     if eligible.len() < shape.gpus as usize {
         return None;
     }
     prefer(&mut eligible, pool, chooser);
+    if let Some(class) = shape.class {
+        // Where speeds beside others are known, most should get done; the score decides among equals.
+        let gain = |gpu: &GpuId| bound.pair_parts.gain(class, pool.classes_on(*gpu), gpu_type).unwrap_or(0.0);
+        eligible.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
+    }
     first_of(&eligible, pool, shape)
 }
 
 /// Whether a job of this shape fits on this type at all.
-pub fn fits(pool: &Pool, shape: &Shape, only: Option<&[GpuId]>, gpu_type: GpuTypeId) -> bool {
+pub fn fits(pool: &Pool, bound: &Bound, shape: &Shape, gpu_type: GpuTypeId) -> bool {
     let room = &pool.types[gpu_type.index()];
-    if shape.is_exclusive() && only.is_none() {
+    if shape.is_exclusive() && shape.only.is_none() {
         return room.idle >= shape.gpus && (shape.nodes_max == 0 || gather(pool, shape, gpu_type).is_some());
     }
-    let eligible = eligible_gpus(pool, shape, only, gpu_type);
+    let eligible = eligible_gpus(pool, bound, shape, gpu_type);
     eligible.len() >= shape.gpus as usize && (shape.nodes_max == 0 || first_of(&eligible, pool, shape).is_some())
 }
 
@@ -103,8 +102,8 @@ fn spread(pool: &Pool, gpus: u32, gpu_type: GpuTypeId) -> GpuList {
 }
 
 /// Every GPU of the type with room, GPUs in use first and those with the least free memory before others.
-fn eligible_gpus(pool: &Pool, shape: &Shape, only: Option<&[GpuId]>, gpu_type: GpuTypeId) -> Vec<GpuId> {
-    let room = &pool.types[gpu_type.index()];
+fn eligible_gpus(pool: &Pool, bound: &Bound, shape: &Shape, gpu_type: GpuTypeId) -> Vec<GpuId> {
+    let (room, only) = (&pool.types[gpu_type.index()], bound.only(shape));
     let idle = || room.by_idle.iter().flat_map(BitSet::iter).flat_map(|block| pool.blocks[block as usize].idle_gpus());
     let is_allowed = |gpu: &GpuId| only.is_none_or(|only| only.contains(gpu));
     if shape.is_exclusive() {
@@ -112,7 +111,8 @@ fn eligible_gpus(pool: &Pool, shape: &Shape, only: Option<&[GpuId]>, gpu_type: G
     }
     let enough_memory = room.partly_used.range((i64::from(shape.memory_mib), 0, GpuId(0))..);
     let has_room = |(_, share, gpu): &&(i64, i32, GpuId)| *share >= i32::from(shape.share.0) && pool.admits(*gpu, shape.group);
-    let partly_used = enough_memory.filter(has_room).map(|(_, _, gpu)| *gpu);
+    let worth_it = |gpu: &GpuId| pool.gains_by(bound, shape, *gpu);
+    let partly_used = enough_memory.filter(has_room).map(|(_, _, gpu)| *gpu).filter(worth_it);
     partly_used.chain(idle()).filter(is_allowed).collect()
 }
 
@@ -161,19 +161,20 @@ mod tests {
         pool
     }
 
-    const WHOLE: Slice = Slice { share: MilliGpu::WHOLE, memory_mib: 0, group: 0 };
+    const WHOLE: Slice = Slice { share: MilliGpu::WHOLE, memory_mib: 0, group: 0, class: None };
 
     fn shape(gpus: u32) -> Shape {
         let mut types = TypeSet::EMPTY;
         types.insert(GpuTypeId(0));
-        Shape { gpus, share: MilliGpu::WHOLE, memory_mib: 0, group: 0, nodes_max: 0, types, speeds: 0, only: None }
+        Shape { gpus, share: MilliGpu::WHOLE, memory_mib: 0, group: 0, nodes_max: 0, types, speeds: 0, only: None, class: None }
     }
 
     fn gang(pool: &Pool, shape: &Shape, score: Score) -> Option<Vec<u32>> {
         let busy = (0..12).map(|gpu| Span(u64::from(12_u32 - gpu))).collect::<Vec<_>>();
         let mut stream = RandomStream::new(0, "place");
         let mut chooser = Chooser { score, gpu_busy: &busy, stream: &mut stream };
-        find(pool, shape, None, GpuTypeId(0), &mut chooser).map(|gpus| gpus.iter().map(|gpu| gpu.0).collect())
+        let bound = Bound::empty("test", Cluster::from_spec("a:12", 4).unwrap());
+        find(pool, &bound, shape, GpuTypeId(0), &mut chooser).map(|gpus| gpus.iter().map(|gpu| gpu.0).collect())
     }
 
     #[test]
@@ -214,8 +215,8 @@ mod tests {
     #[test]
     fn shared_gpus_are_packed_by_memory_or_spread() {
         let mut pool = Pool::new(&Cluster::from_spec("t4:3", 4).unwrap());
-        pool.take(&[GpuId(0)], Slice { share: MilliGpu(300), memory_mib: 10_000, group: 0 });
-        pool.take(&[GpuId(1)], Slice { share: MilliGpu(300), memory_mib: 4_000, group: 0 });
+        pool.take(&[GpuId(0)], Slice { share: MilliGpu(300), memory_mib: 10_000, ..Slice::default() });
+        pool.take(&[GpuId(1)], Slice { share: MilliGpu(300), memory_mib: 4_000, ..Slice::default() });
         let small = Shape { share: MilliGpu(500), memory_mib: 6_000, ..shape(1) };
         assert_eq!(gang(&pool, &small, Score::BestFit), Some(vec![0]));
         assert_eq!(gang(&pool, &Shape { memory_mib: 8_000, ..small }, Score::BestFit), Some(vec![1]));
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn groups_do_not_share_a_gpu() {
         let mut pool = Pool::new(&Cluster::from_spec("a:2", 2).unwrap());
-        let small = Slice { share: MilliGpu(100), memory_mib: 1_000, group: 7 };
+        let small = Slice { share: MilliGpu(100), memory_mib: 1_000, group: 7, class: None };
         pool.take(&[GpuId(0)], small);
         let of_group = |group: u32| Shape { share: MilliGpu(100), memory_mib: 1_000, group, ..shape(1) };
         assert_eq!(gang(&pool, &of_group(7), Score::BestFit), Some(vec![0]));

@@ -4,7 +4,7 @@
 //! node is up and it has an idle GPU, and nowhere otherwise; a GPU stands in `partly_used` if jobs are on it and it has share left.
 
 use crate::bits::BitSet;
-use rota_core::{Cluster, GpuId, GpuList, GpuTypeId, MilliGpu, NodeId, Slice};
+use rota_core::{Bound, ClassId, Cluster, GpuId, GpuList, GpuTypeId, MilliGpu, NodeId, Shape, Slice};
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeSet;
 
@@ -86,6 +86,8 @@ pub struct Pool {
     pub(crate) blocks: Vec<Block>,
     pub(crate) types: Vec<TypeRoom>,
     memory_mib: Vec<u32>,
+    /// The classes of the jobs on each GPU whose speeds beside others are known, in order.
+    classes: Vec<SmallVec<[ClassId; 4]>>,
 }
 
 impl Pool {
@@ -97,6 +99,7 @@ impl Pool {
             blocks: Vec::new(),
             types: vec![TypeRoom::default(); cluster.types.len()],
             memory_mib: cluster.types.iter().map(|kind| kind.memory_mib).collect(),
+            classes: vec![SmallVec::new(); cluster.gpus.len()],
         };
         for (index, gpu) in cluster.gpus.iter().enumerate() {
             let continues = pool.blocks.last().is_some_and(|block| block.node == gpu.node && block.gpu_type == gpu.gpu_type);
@@ -136,6 +139,10 @@ impl Pool {
             room.jobs += 1;
             room.group = slice.group;
             pool.relist(gpu, before);
+            if let Some(class) = slice.class {
+                let there = &mut pool.classes[gpu.index()];
+                there.insert(there.partition_point(|other| *other < class), class);
+            }
         });
     }
 
@@ -151,6 +158,10 @@ impl Pool {
                 room.group = 0;
             }
             pool.relist(gpu, before);
+            let there = &mut pool.classes[gpu.index()];
+            if let Some(place) = slice.class.and_then(|class| there.iter().position(|other| *other == class)) {
+                there.remove(place);
+            }
         });
     }
 
@@ -199,6 +210,18 @@ impl Pool {
                 self.list(number);
             }
         }
+    }
+
+    /// Whether more gets done with a job of this shape on a GPU than without it, as far as speeds beside others are known.
+    pub fn gains_by(&self, bound: &Bound, shape: &Shape, gpu: GpuId) -> bool {
+        let gpu_type = self.blocks[self.block_of[gpu.index()] as usize].gpu_type;
+        let gain = |class| bound.pair_parts.gain(class, self.classes_on(gpu), gpu_type);
+        shape.class.is_none_or(|class| gain(class).is_some_and(|gain| gain > 0.0))
+    }
+
+    /// The classes of the jobs on a GPU whose speeds beside others are known.
+    pub(crate) fn classes_on(&self, gpu: GpuId) -> &[ClassId] {
+        &self.classes[gpu.index()]
     }
 
     /// Whether the jobs on a GPU, if any, are of this group.
@@ -322,7 +345,7 @@ mod tests {
             let mut pool = Pool::new(&cluster);
             let mut held = Vec::new();
             for (gpu, share, memory_mib, release) in operations {
-                let slice = Slice { share: MilliGpu(share), memory_mib, group: 0 };
+                let slice = Slice { share: MilliGpu(share), memory_mib, ..Slice::default() };
                 let gpus = [GpuId(gpu), GpuId((gpu + 1) % 30)];
                 if release && !held.is_empty() {
                     let (gpus, slice): ([GpuId; 2], Slice) = held.swap_remove(gpu as usize % held.len());

@@ -77,7 +77,7 @@ impl Queue {
             self.entries[job.index()].rank = rank;
             self.settle(job, snapshot);
         }
-        for &job in snapshot.changed {
+        for &job in snapshot.changed.iter().chain(snapshot.repaced) {
             self.settle(job, snapshot);
         }
     }

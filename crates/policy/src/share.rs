@@ -478,14 +478,19 @@ pub(crate) fn speed_part(job: JobId, gpu_type: usize, snapshot: &Snapshot<'_>) -
 
 impl PairRates for Bound {
     fn pair(&self, first: u32, second: u32) -> Option<Box<[(f64, f64)]>> {
-        let (low, high) = (ClassId(first.min(second)), ClassId(first.max(second)));
         let rate = |class: u32, index: usize| {
             let class = &self.classes[class as usize];
             self.speeds[class.speeds as usize][index] * class.steps_per_second
         };
-        let parts = self.pair_parts.get(&(low, high))?.iter();
-        let parts = parts.map(|&(of_low, of_high)| if first <= second { (of_low, of_high) } else { (of_high, of_low) });
-        Some(parts.enumerate().map(|(index, part)| (part.0 * rate(first, index), part.1 * rate(second, index))).collect())
+        if self.classes[first as usize].gpus != self.classes[second as usize].gpus {
+            return None;
+        }
+        let part =
+            |index| self.pair_parts.of(ClassId(first), ClassId(second), GpuTypeId::from_index(index)).unwrap_or((0.0, 0.0));
+        let rates =
+            (0..self.cluster.types.len()).map(|index| (part(index).0 * rate(first, index), part(index).1 * rate(second, index)));
+        let rates = rates.collect::<Box<[_]>>();
+        rates.iter().any(|rates| rates.0 > 0.0).then_some(rates)
     }
 }
 

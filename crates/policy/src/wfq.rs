@@ -93,6 +93,7 @@ mod tests {
             outside_changes: 0,
             restart_cost: Span::ZERO,
             changed: &[JobId(0), JobId(1), JobId(2), JobId(3)],
+            repaced: &[],
         };
         let mut context = Context { stream: RandomStream::new(0, "policy") };
         let target = crate::build("wfq").unwrap().decide(&snapshot, &mut context);

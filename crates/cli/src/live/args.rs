@@ -102,6 +102,10 @@ pub struct SubmitArgs {
     /// With --memory auto: a program never measured is first run by itself for so many epochs, as `--epochs=N`
     #[arg(long, value_name = "N")]
     pub profile_epochs: Option<u32>,
+    /// What kind of training it is, by its name in the site's throughput table (`sharing.throughputs`): it shares a GPU only with
+    /// those beside whom more gets done
+    #[arg(long, value_name = "T")]
+    pub job_type: Option<String>,
     /// Share of each GPU, above 0 and at most 1
     #[arg(long, value_name = "FRACTION")]
     pub share: Option<f64>,

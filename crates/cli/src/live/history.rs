@@ -90,12 +90,14 @@ fn story(history: History) -> anyhow::Result<Story> {
 }
 
 fn job_of(past: &PastJob, zero_ns: u64, workload: &mut Workload) -> Job {
-    let ran = past.runs.iter().map(|run| run.end_ns.saturating_sub(run.start_ns)).sum::<u64>().max(1);
+    let work = past.runs.iter().map(|run| run.work_seconds).sum();
+    let work = Span::from_seconds(work).unwrap_or_default().max(Span(1));
+    let kind = past.ask.job_type.as_deref().or(past.job.name.as_deref());
     let failed = !matches!(past.runs.last().map(|run| run.end.as_str()), Some("finished"));
     Job {
         label: Some(past.job.id.to_string().into()),
         user: workload.names.intern(&past.job.user),
-        kind: past.job.name.as_deref().map_or(rota_core::Name::NONE, |name| workload.names.intern(name)),
+        kind: kind.map_or(rota_core::Name::NONE, |kind| workload.names.intern(kind)),
         gpus: past.ask.gpus,
         gpu_types: past.ask.gpu_types.iter().map(|kind| workload.names.intern(kind)).collect(),
         share: MilliGpu(past.share_milli),
@@ -104,8 +106,8 @@ fn job_of(past: &PastJob, zero_ns: u64, workload: &mut Workload) -> Job {
         priority: past.ask.priority,
         weight: past.ask.weight,
         tickets: past.ask.tickets,
-        fails_at: failed.then_some(Span(ran)),
-        ..Job::new(Time(past.arrived_at_ns - zero_ns), Span(ran))
+        fails_at: failed.then_some(work),
+        ..Job::new(Time(past.arrived_at_ns - zero_ns), work)
     }
 }
 

@@ -141,6 +141,7 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         memory_auto: args.memory == Some(Memory::Auto),
         buffer_mib: args.buffer,
         profile_as: args.profile_as.clone(),
+        job_type: args.job_type.clone(),
         profile_epochs: args.profile_epochs,
         number_argument: None,
         share: args.share,

@@ -4,6 +4,7 @@ use crate::live::args::{ConfigVerb, DownArgs, UpArgs};
 use crate::live::client::{Client, Failure, state_dir};
 use crate::output;
 use anyhow::Context;
+use rota_core::ThroughputTable;
 use rota_daemon::api::{Drain, Status};
 use rota_daemon::{Config, Options, Ready, ServeError};
 use std::io::{BufRead, BufReader};
@@ -23,6 +24,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         config.policy.clone_from(policy);
     }
     config.check()?;
+    let throughputs = throughputs(&config)?;
     if args.detach {
         return detach(args);
     }
@@ -32,6 +34,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         virtual_gpus: args.virtual_gpus.clone(),
         program: std::env::current_exe().context("finding this program")?,
         policy: args.policy.clone(),
+        throughputs,
     };
     rota_daemon::serve(options, |ready| {
         // Nobody may be listening any more.
@@ -135,11 +138,19 @@ fn wait_for_end(pid: u32) {
     }
 }
 
+/// What the site knows of the speeds of jobs beside others.
+fn throughputs(config: &Config) -> anyhow::Result<ThroughputTable> {
+    match &config.sharing.throughputs {
+        Some(path) => rota_trace::read_throughputs(path).context("sharing.throughputs"),
+        None => Ok(ThroughputTable::new("none")),
+    }
+}
+
 /// Looks at settings.
 pub fn config(verb: &ConfigVerb) -> anyhow::Result<()> {
     match verb {
         ConfigVerb::Check { file } => {
-            Config::read(file)?;
+            throughputs(&Config::read(file)?)?;
             output::print(&format!("{}: sound", file.display()))
         }
         ConfigVerb::Show { file } => {

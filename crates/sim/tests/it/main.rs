@@ -9,6 +9,7 @@
 mod backfill;
 mod defects;
 mod five_types;
+mod interference;
 mod properties;
 mod rounds;
 mod scene;

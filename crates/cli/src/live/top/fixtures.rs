@@ -34,6 +34,7 @@ pub fn job(id: u64, state: State, name: &str) -> Job {
         memory_mib: None,
         peak_memory_mib: None,
         profile: None,
+        job_type: None,
         is_profile_run: false,
         out_of_memory: 0,
         share: None,

@@ -68,13 +68,14 @@ impl Lab {
     }
 
     /// Runs a trace in the simulator, on the GPU without what the queue keeps free of it.
-    fn simulate(&self, daemon: &Daemon, trace: &Path) -> Times {
+    fn simulate(&self, daemon: &Daemon, trace: &Path, options: &[&str]) -> Times {
         let cluster = self.path().join("cluster.toml");
         let kind = "[[gpu_type]]\nname = \"rtx3090\"\nmemory_mib = 24064\nidle_watts = 20\nfull_watts = 350\n";
         std::fs::write(&cluster, format!("{kind}[[node]]\nname = \"box\"\ngpus = \"rtx3090:1\"\n")).unwrap();
         let out = self.path().join("sim");
         let [trace, cluster, folder] = [trace, &cluster, &out].map(|path| path.display().to_string());
-        daemon.ok(&["sim", "--trace", &trace, "--cluster", &cluster, "--policy", "priority", "--out", &folder]);
+        let what = ["sim", "--trace", &trace, "--cluster", &cluster, "--policy", "priority", "--out", &folder];
+        daemon.ok(&[&what[..], options].concat());
         let mut reader = csv::Reader::from_path(out.join("jobs.csv")).unwrap();
         let rows = reader.deserialize::<BTreeMap<String, String>>().map(|row| {
             let row = row.unwrap();
@@ -82,6 +83,34 @@ impl Lab {
             (row["job_id"].parse().unwrap(), (number("start_s"), number("finish_s")))
         });
         rows.collect()
+    }
+
+    /// Runs eight trainings in the queue and again in the simulator: who was on the GPU at each start must be the same.
+    fn packs_alike(&self, daemon: &Daemon, options: &[&str]) -> Times {
+        // All at once, so that only packing decides; lengths apart, so that no two ends come together.
+        daemon.ok(&["drain"]);
+        let cwd = self.path().display().to_string();
+        let mut ids = Vec::new();
+        for (place, epochs) in [4_u32, 9, 6, 3, 8, 5, 7, 10].into_iter().enumerate() {
+            let (name, peak) = KINDS[place % 4];
+            let memory = (peak + 200).to_string();
+            let length = (f64::from(epochs) * 0.3 + 0.2).to_string();
+            let epochs = format!("--epochs={epochs}");
+            let what = ["--memory", &memory, "--estimate", &length, "--cwd", &cwd, "--job-type", name];
+            ids.push(daemon.submit(&[&what[..], &["--", "python3", name, &epochs, "--id=0"]].concat()));
+        }
+        daemon.ok(&["resume"]);
+        let jobs = daemon.wait(&ids);
+        let trace = self.path().join("history.csv");
+        daemon.ok(&["history", "export", "-o", &trace.display().to_string()]);
+        all_at_once(&trace);
+        let simulated = self.simulate(daemon, &trace, options);
+        let times = |job: &Value| (job["id"].as_u64().unwrap(), (seconds(job, "started_at"), seconds(job, "finished_at")));
+        let live = jobs.iter().map(times).collect::<Times>();
+        for id in &ids {
+            assert_eq!(beside(*id, &live), beside(*id, &simulated), "job {id}: {live:?} and in the simulation {simulated:?}");
+        }
+        live
     }
 
     fn gpu(&self) -> Value {
@@ -279,40 +308,50 @@ fn mistakes_in_a_table_are_found_before_anything_starts() {
 fn the_simulator_packs_as_the_queue_did() {
     let lab = Lab::new();
     let daemon = lab.daemon("0.3", "");
-    // All at once, so that only memory decides; lengths apart, so that no two ends come together.
-    daemon.ok(&["drain"]);
-    let cwd = lab.path().display().to_string();
-    let mut ids = Vec::new();
-    for (place, epochs) in [4_u32, 9, 6, 3, 8, 5, 7, 10].into_iter().enumerate() {
-        let (name, peak) = KINDS[place % 4];
-        let memory = (peak + 200).to_string();
-        let length = (f64::from(epochs) * 0.3 + 0.2).to_string();
-        let epochs = format!("--epochs={epochs}");
-        ids.push(daemon.submit(&[
-            "--memory",
-            &memory,
-            "--estimate",
-            &length,
-            "--cwd",
-            &cwd,
-            "--",
-            "python3",
-            name,
-            &epochs,
-            "--id=0",
-        ]));
+    lab.packs_alike(&daemon, &[]);
+}
+
+/// Two of `a` never gain by sharing, nor do `b` and `c`; `a` and `d` nearly leave each other alone.
+const SPEEDS: &str = "job_type,gpus,with_job_type,with_gpus,rtx3090\n\
+    a.py,1,,,10\nb.py,1,,,10\nc.py,1,,,10\nd.py,1,,,10\n\
+    a.py,1,a.py,1,4\nb.py,1,c.py,1,5\nc.py,1,b.py,1,5\na.py,1,d.py,1,9\nd.py,1,a.py,1,9\n";
+
+#[test]
+fn the_simulator_packs_as_the_queue_did_where_speeds_together_are_known() {
+    let lab = Lab::new();
+    let speeds = lab.path().join("speeds.csv");
+    std::fs::write(&speeds, SPEEDS).unwrap();
+    let speeds = speeds.display().to_string();
+    let daemon = lab.daemon("0.3", &format!("[sharing]\nthroughputs = {speeds:?}\n"));
+    let live = lab.packs_alike(&daemon, &["--throughputs", &speeds]);
+    let kind_of = |id: u64| KINDS[(id as usize - 1) % 4].0;
+    for (&one, times) in &live {
+        for (&other, others) in live.range(one + 1..) {
+            let hostile = matches!((kind_of(one), kind_of(other)), ("a.py", "a.py") | ("b.py", "c.py") | ("c.py", "b.py"));
+            assert!(!hostile || times.1 <= others.0 || others.1 <= times.0, "{one} and {other} in {live:?}");
+        }
     }
-    daemon.ok(&["resume"]);
-    let jobs = daemon.wait(&ids);
-    let trace = lab.path().join("history.csv");
-    daemon.ok(&["history", "export", "-o", &trace.display().to_string()]);
-    all_at_once(&trace);
-    let simulated = lab.simulate(&daemon, &trace);
-    let times = |job: &Value| (job["id"].as_u64().unwrap(), (seconds(job, "started_at"), seconds(job, "finished_at")));
-    let live = jobs.iter().map(times).collect::<Times>();
-    for id in &ids {
-        assert_eq!(beside(*id, &live), beside(*id, &simulated), "job {id}: {live:?} and in the simulation {simulated:?}");
-    }
+}
+
+#[test]
+fn a_job_that_would_be_in_the_way_is_told_so() {
+    let lab = Lab::new();
+    let speeds = lab.path().join("speeds.csv");
+    std::fs::write(&speeds, SPEEDS).unwrap();
+    let daemon = lab.daemon("0.3", &format!("[sharing]\nthroughputs = {:?}\n", speeds.display().to_string()));
+    let first = daemon.shell(&["--memory", "1000", "--job-type", "a.py"], "sleep 600");
+    let second = daemon.shell(&["--memory", "1000", "--job-type", "a.py"], "true");
+    let friend = daemon.shell(&["--memory", "1000", "--job-type", "d.py"], "true");
+    assert_eq!(daemon.wait_one(friend)["state"], "done");
+    let reason = daemon.json(&["explain", &second.to_string(), "--json"])["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains(&format!("with it beside job {first} less would get done")), "{reason}");
+    daemon.ok(&["cancel", &first.to_string()]);
+    assert_eq!(daemon.wait_one(second)["state"], "done");
+    std::fs::write(&speeds, "job_type,rtx3090\na.py,-3\n").unwrap();
+    let config = lab.path().join("config.toml");
+    std::fs::write(&config, "[sharing]\nthroughputs = 'speeds.csv'\n").unwrap();
+    let said = daemon.refusal(2, &["config", "check", &config.display().to_string()]);
+    assert!(said.contains("sharing.throughputs") && said.contains("speeds.csv:2"), "{said}");
 }
 
 /// They waited for the drain to end: as if they had come then.
@@ -357,7 +396,7 @@ fn a_small_table_is_packed_nearly_as_well_as_can_be() {
     let line = |(id, (length, memory)): (usize, &(f64, u32))| format!("{id},0,{length},1,0.125,{memory}\n");
     let lines = needs.iter().enumerate().map(line).collect::<String>();
     std::fs::write(&trace, format!("id,arrival_s,duration_s,gpus,share,memory_mib\n{lines}")).unwrap();
-    let end = lab.simulate(&daemon, &trace).values().map(|times| times.1).fold(0.0, f64::max);
+    let end = lab.simulate(&daemon, &trace, &[]).values().map(|times| times.1).fold(0.0, f64::max);
     let best = best_makespan(&needs, 24_064);
     assert!(end <= best * 1.15, "{end} s, and {best} s would do: {needs:?}");
 }

@@ -1,0 +1,116 @@
+//! Interference: what is left of the speeds of jobs that share GPUs.
+//!
+//! Measured for pairs of job classes. Among three or more, each is slowed by every other as if the two were alone; classes that nobody
+//! measured together leave each other's speeds as they are.
+
+use crate::bind::{ClassId, JobClass};
+use crate::{Cluster, GpuTypeId, Names, ThroughputTable};
+use std::collections::HashMap;
+
+/// A pair that cannot run together is not made to; if it is all the same, it must not stand still for ever.
+const PART_MIN: f64 = 1e-3;
+
+/// What each of two classes keeps of its speed on one GPU type; zeros where they cannot run together, nothing where nobody knows.
+type Parts = Option<(f64, f64)>;
+
+/// By two classes in order of their ids, what each keeps of its speed on each GPU type beside the other.
+#[derive(Clone, Debug, Default)]
+pub struct PairParts(HashMap<(ClassId, ClassId), Box<[Parts]>>);
+
+impl PairParts {
+    /// What a table knows of these classes.
+    pub(crate) fn new(classes: &[JobClass], names: &Names, cluster: &Cluster, table: &ThroughputTable) -> Self {
+        let mut parts = HashMap::new();
+        let paired = classes.iter().enumerate().filter(|(_, class)| class.is_paired).collect::<Vec<_>>();
+        let key = |class: &JobClass| (names.text(class.kind), class.gpus);
+        for (place, &(position, first)) in paired.iter().enumerate() {
+            for &(other, second) in &paired[place..] {
+                let on = |kind: &crate::GpuType| {
+                    let together = table.get_pair(key(first), key(second), &kind.name)?;
+                    let alone = |class: &JobClass| table.get(names.text(class.kind), class.gpus, &kind.name);
+                    let part = |rate: f64, class: &JobClass| alone(class).filter(|alone| *alone > 0.0).map(|alone| rate / alone);
+                    let parts = (part(together.0, first)?, part(together.1, second)?);
+                    Some(if parts.0 > 0.0 && parts.1 > 0.0 { parts } else { (0.0, 0.0) })
+                };
+                let row = cluster.types.iter().map(on).collect::<Box<[_]>>();
+                if row.iter().any(Option::is_some) {
+                    parts.insert((ClassId(position as u32), ClassId(other as u32)), row);
+                }
+            }
+        }
+        Self(parts)
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What two classes keep of their speeds beside each other, if that is known; zeros if they cannot run together.
+    pub fn of(&self, first: ClassId, second: ClassId, gpu_type: GpuTypeId) -> Option<(f64, f64)> {
+        let parts = |a, b| self.0.get(&(a, b)).and_then(|row| row[gpu_type.index()]);
+        if first <= second { parts(first, second) } else { parts(second, first).map(|(b, a)| (a, b)) }
+    }
+
+    /// What a class keeps of its speed beside all these others.
+    pub fn pace(&self, class: ClassId, others: impl Iterator<Item = ClassId>, gpu_type: GpuTypeId) -> f64 {
+        others.map(|other| self.of(class, other, gpu_type).map_or(1.0, |parts| parts.0.max(PART_MIN))).product()
+    }
+
+    /// How much more a GPU does with one of this class than without, in speeds alone: 1 where nobody is slowed, below 0 where less is
+    /// done than before. Nothing where it cannot run beside one of those there.
+    pub fn gain(&self, class: ClassId, there: &[ClassId], gpu_type: GpuTypeId) -> Option<f64> {
+        let mut gain = self.pace(class, there.iter().copied(), gpu_type);
+        for (place, &other) in there.iter().enumerate() {
+            let (_, part) = self.of(class, other, gpu_type).unwrap_or((1.0, 1.0));
+            if part <= 0.0 {
+                return None;
+            }
+            let rest = there.iter().enumerate().filter(|(at, _)| *at != place).map(|(_, class)| *class);
+            gain -= (1.0 - part) * self.pace(other, rest, gpu_type);
+        }
+        Some(gain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bind::BadJobs;
+    use crate::{Bound, Job, Span, Time, Workload};
+
+    /// Classes 0 (a) and 1 (b) take half of each other's speed, c is never in anybody's way, d and a cannot run together.
+    fn parts() -> PairParts {
+        let mut table = ThroughputTable::new("test");
+        let mut workload = Workload::new("test");
+        for kind in ["a", "b", "c", "d"] {
+            table.insert(kind, 1, "x", 10.0);
+            let kind = workload.names.intern(kind);
+            workload.push(Job { kind, ..Job::new(Time::ZERO, Span::from_whole_seconds(1)) });
+        }
+        table.insert_pair(("a", 1), ("b", 1), "x", (5.0, 5.0));
+        table.insert_pair(("b", 1), ("b", 1), "x", (2.5, 2.5));
+        table.insert_pair(("a", 1), ("d", 1), "x", (0.0, 0.0));
+        workload.finish();
+        let cluster = Cluster::from_spec("x:1", 1).unwrap();
+        Bound::new(workload, cluster, &table, BadJobs::Refuse).unwrap().pair_parts
+    }
+
+    #[test]
+    fn each_slows_each() {
+        let (parts, x) = (parts(), GpuTypeId(0));
+        let [a, b, c, d] = [0, 1, 2, 3].map(ClassId);
+        let pace = |class, others: &[ClassId]| parts.pace(class, others.iter().copied(), x);
+        assert_eq!(pace(a, &[]), 1.0);
+        assert_eq!(pace(a, &[b, c]), 0.5);
+        assert_eq!(pace(a, &[b, b]), 0.25);
+        assert_eq!(parts.gain(a, &[], x), Some(1.0));
+        assert_eq!(parts.gain(c, &[a, b], x), Some(1.0));
+        assert_eq!(parts.gain(a, &[b], x), Some(0.0));
+        assert_eq!(parts.gain(b, &[b], x), Some(-0.5));
+        // With two of b there, each at a quarter, the loss is a quarter in all and the newcomer has a quarter.
+        assert_eq!(parts.gain(a, &[b, b], x), Some(0.0));
+        assert_eq!(parts.gain(d, &[c, a], x), None);
+        assert_eq!(parts.gain(d, &[b], x), Some(1.0), "nobody measured them together");
+    }
+}
