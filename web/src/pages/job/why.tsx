@@ -1,0 +1,45 @@
+// Why a job waits, with everything that stands in its way.
+
+import { call } from "../../api/client";
+import type { Explanation } from "../../api/contract";
+import { changes, now } from "../../live/store";
+import { duration, inLocalTime, moment, secondsBetween } from "../../logic/format";
+import { useAnswer } from "../../parts/answer";
+import { Loading, Trouble } from "../../parts/notice";
+
+export function Why(props: { id: number }) {
+  // Every few seconds: expected starts move without an event.
+  const tick = `${changes.value} ${Math.floor(now.value / 5_000)}`;
+  const answer = useAnswer<Explanation>(String(props.id), (stop) => call(`jobs/${props.id}/explain`, { signal: stop }), tick);
+  const said = answer.value;
+  if (!said) {
+    return answer.problem ? (
+      <Trouble what="why it waits" problem={answer.problem} again={answer.again} />
+    ) : (
+      <Loading what="why it waits" />
+    );
+  }
+  const wait = secondsBetween(new Date(now.value).toISOString(), said.earliest_start ?? null);
+  return (
+    <section class="panel why" aria-label="why it waits">
+      <h2>Why it waits</h2>
+      {said.blockers.length === 0 ? (
+        <p>{inLocalTime(said.reason, now.value)}</p>
+      ) : (
+        <ul>
+          {said.blockers.map((blocker) => (
+            <li key={blocker.text}>
+              <span class="chip">{blocker.kind}</span> {inLocalTime(blocker.text, now.value)}{" "}
+              {blocker.job !== null && blocker.job !== undefined && <a href={`#/job/${blocker.job}`}>job {blocker.job}</a>}
+            </li>
+          ))}
+        </ul>
+      )}
+      <p class="quiet-text">
+        {said.earliest_start
+          ? `Expected to start at ${moment(said.earliest_start, now.value)}${wait !== null && wait > 0 ? `, in ${duration(Math.round(wait))}` : ""}.`
+          : "Nobody can say when it will start."}
+      </p>
+    </section>
+  );
+}
