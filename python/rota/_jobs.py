@@ -1,0 +1,146 @@
+"""Jobs as the daemon tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Optional, Union
+
+from ._decoding import Record
+from ._errors import JobFailed
+
+State = Literal["waiting", "held", "starting", "running", "stopping", "done", "failed", "cancelled", "lost"]
+"""Where a job is in its life; the last four are ends, and `done` means exit code 0."""
+
+OVER = frozenset({"done", "failed", "cancelled", "lost"})
+
+
+@dataclass(frozen=True)
+class After(Record):
+    """A job that must end first: well (`ok`), or at all (`any`)."""
+
+    id: int
+    condition: Literal["ok", "any"]
+
+
+@dataclass(frozen=True)
+class Job(Record):
+    """A job as it was when the daemon was asked. What is not known is None, never 0."""
+
+    id: int
+    name: Optional[str]
+    user: str
+    project: Optional[str]
+    state: State
+    exit_code: Optional[int]
+    signal: Optional[int]
+    reason: Optional[str]
+    """Why it waits, or why it ended as it did."""
+    command: tuple[str, ...]
+    cwd: str
+    gpus_requested: int
+    gpu_types: tuple[str, ...]
+    gpu_indices: Optional[tuple[int, ...]]
+    gpu_uuids: Optional[tuple[str, ...]]
+    memory_mib: Optional[int]
+    """Memory it was counted with, on each GPU."""
+    peak_memory_mib: Optional[int]
+    share: Optional[float]
+    priority: int
+    position: Optional[int]
+    """Where it stands among the waiting, from 1, in order of arrival."""
+    submitted_at: datetime
+    started_at: Optional[datetime]
+    finished_at: Optional[datetime]
+    attempts: int
+    retries: int
+    estimate_seconds: Optional[float]
+    time_limit_seconds: Optional[float]
+    after: tuple[After, ...]
+    preemptible: bool
+    energy_wh: Optional[float]
+    log_path: Optional[str]
+    claim: bool
+    """Not a job but a claim on GPUs by a process of its own."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        return self.state in OVER
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended with exit code 0."""
+        return self.state == "done"
+
+    def check(self) -> Job:
+        """The job itself if it is not over or ended well; otherwise `JobFailed` is raised."""
+        if self.is_over and not self.is_done:
+            raise JobFailed(self)
+        return self
+
+
+JobRef = Union[int, Job]
+"""A job, or its number."""
+
+JobRefs = Iterable[JobRef]
+
+
+def number(job: JobRef) -> int:
+    return job.id if isinstance(job, Job) else job
+
+
+@dataclass(frozen=True)
+class Blocker(Record):
+    """One thing that stands in a job's way."""
+
+    kind: str
+    """`gpu`, `dependency`, `hold`, `quota`, `drain`, `retry`, `order` or `disk`."""
+    text: str
+    """In words, with numbers."""
+    gpu: Optional[int]
+    job: Optional[int]
+    pid: Optional[int]
+
+
+@dataclass(frozen=True)
+class Explanation(Record):
+    """Why a job waits."""
+
+    id: int
+    state: State
+    reason: str
+    """In one sentence with numbers."""
+    blockers: tuple[Blocker, ...]
+    earliest_start: Optional[datetime]
+
+
+@dataclass(frozen=True)
+class Event(Record):
+    """Something that happened. `seq` grows; it is what `Client.events` goes on after."""
+
+    seq: int
+    at: datetime
+    kind: str
+    """`submitted`, `started`, `finished`, …"""
+    job: Optional[int]
+    detail: Any
+
+
+@dataclass(frozen=True)
+class Point(Record):
+    """What a job took of its GPUs at one moment."""
+
+    at: datetime
+    memory_mib: Optional[float]
+    utilisation_percent: Optional[float]
+    power_watts: Optional[float]
+
+
+@dataclass(frozen=True)
+class Samples(Record):
+    """What a job took of its GPUs over time."""
+
+    job: int
+    points: tuple[Point, ...]
