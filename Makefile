@@ -4,10 +4,15 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 ROTA := target/release/rota
 
+# Where the tools for the Python package are.
+PYTHON := target/python
+# Browser tests drive the system's Chromium.
+export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD = 1
+
 # What the example queue of `make run` keeps.
 STATE ?= .rota
 
-.PHONY: run demo build test lint parity bench fuzz tools browser clean
+.PHONY: run demo build web test lint parity bench fuzz tools python-tools browser node clean
 
 run: build
 	@if $(ROTA) status --state $(STATE) >/dev/null 2>&1; then echo "a queue already runs on $(STATE)"; \
@@ -35,26 +40,37 @@ demo: build
 	@echo "The tasks of a class on 4 GPUs, under every policy. Open demo/report.html in a browser."
 	@echo "Next: target/release/rota sim --help"
 
-build:
+build: web
 	$(CARGO) build --release --locked
+
+# The dashboard; the next build takes it into the binary.
+web: node
+	cd web && npm ci --no-audit --no-fund && npm run build
 
 # Property tests draw the same cases in every run of `make test`, so that a change is judged by what it changed; `make fuzz` draws others.
 test: export PROPTEST_RNG_SEED ?= 1
-test: tools browser
+test: tools python-tools browser web
 	python3 -m unittest discover examples/workloads
+	cd web && npm test
 	$(CARGO) nextest run --workspace --locked -E 'not test(/^parity/) & not test(/::parity/)'
+	$(CARGO) build --locked -p rota
+	cd web && npm run e2e
+	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
 
 parity: tools
 	$(CARGO) nextest run --workspace --locked -E 'test(/^parity/) | test(/::parity/)'
 
-lint: tools
+lint: tools python-tools node
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) deny check bans licenses sources
+	cd python && ../$(PYTHON)/bin/ruff check --config pyproject.toml . ../examples/claim.py && ../$(PYTHON)/bin/ruff format --config pyproject.toml --check . ../examples/claim.py && ../$(PYTHON)/bin/mypy
+	cd web && npm ci --no-audit --no-fund && npm run lint
 
 bench: build
 	python3 benches/run.py $(ROTA)
 	python3 benches/live.py $(ROTA)
+	python3 benches/api.py $(ROTA)
 	python3 benches/peers.py $(ROTA)
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
@@ -70,9 +86,23 @@ tools:
 	command -v cargo-nextest >/dev/null || $(CARGO) install --locked cargo-nextest@0.9.143
 	command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny@0.20.2
 
+# The tools of the Python package, as pinned; made anew when that changes.
+python-tools: $(PYTHON)/complete
+
+$(PYTHON)/complete: python/requirements-dev.txt
+	python3 -m venv --clear $(PYTHON)
+	$(PYTHON)/bin/python -m pip install --quiet --require-hashes -r $<
+	touch $@
+
 # The report is checked in a real browser.
 browser:
 	command -v chromium >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq chromium; }
 
+# The dashboard is built with Node 20.19 or later.
+node:
+	command -v npm >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq nodejs npm; }
+	@node -e 'const [a, b] = process.versions.node.split("."); if (a < 20 || (a == 20 && b < 19)) { console.error("the dashboard needs Node 20.19 or later"); process.exit(1); }'
+
 clean:
+	rm -rf web/dist web/node_modules
 	$(CARGO) clean

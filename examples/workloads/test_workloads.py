@@ -155,6 +155,17 @@ class Gradients(unittest.TestCase):
         self.check(lstm.Training(waves), (waves.at(0, 0),), lambda loss: loss)
 
 
+class Pictures(unittest.TestCase):
+    def test_it_learns_without_a_queue(self):
+        line = [sys.executable, str(HERE / "mnist.py"), "--id", "7", "--epochs", "4", "--batch-size", "16", "--lr", "0.01", "--gamma", "0.9"]
+        environment = {**os.environ, "ROTA_EXAMPLE_BACKEND": "pure"}
+        process = subprocess.Popen(line, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        code, output = finish(process)
+        losses = [float(loss) for loss in re.findall(r"loss (\S+)", output)]
+        self.assertEqual((code, len(losses)), (0, 4), output)
+        self.assertLess(losses[-1], losses[0])
+
+
 class Comparison(unittest.TestCase):
     def test_policies_with_parameters(self):
         policies = ["fcfs:backfill=easy,depth=500", "sjf", "rr:quantum=2"]

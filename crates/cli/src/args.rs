@@ -1,8 +1,9 @@
 //! What can be typed: the types behind `--help`. What it means is decided in the module of each command.
 
 use crate::live::args::{
-    BatchArgs, ClaimArgs, ConfigArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs, PlainArgs, PolicyArgs,
-    ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, SubmitArgs, TopArgs, UpArgs, WaitArgs,
+    BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs, NotifyArgs,
+    PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs,
+    WaitArgs,
 };
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -33,6 +34,7 @@ impl Cli {
             Some(word) if word == SUPERVISE => {
                 return Self { command: Command::Supervise { dir: words.get(2).map(PathBuf::from) } };
             }
+            Some(word) if word == rota_daemon::KEEP => return Self { command: Command::Keep },
             Some(word) if word == "submit" => {}
             _ => return Self::parse_from(words),
         }
@@ -100,6 +102,8 @@ pub enum Command {
     Hold(JobsArgs),
     /// Start held jobs after all
     Release(JobsArgs),
+    /// Move a job that waits ahead of others, or behind them
+    Priority(PriorityArgs),
     /// Run jobs that are over again, as new jobs
     Retry(JobsArgs),
     /// Wait until jobs are over; exit code 0 if all ended with 0
@@ -114,12 +118,18 @@ pub enum Command {
     Resume(DrainArgs),
     /// Say or change who runs next
     Policy(PolicyArgs),
+    /// Who may speak to the daemon over its port
+    Token(TokenArgs),
     /// What really happened, as a trace that `rota sim` reads
     History(HistoryArgs),
     /// A page about what really happened: Gantt, use, power, energy of jobs
     Report(ReportArgs),
     /// Write GPU use over time in the columns of nvidia-smi
     Record(RecordArgs),
+    /// Be told what becomes of your jobs, by mail, chat or a hook
+    Notify(NotifyArgs),
+    /// Check this machine's setup, and say what to fix
+    Doctor(DoctorArgs),
     /// Check and show the daemon's settings
     Config(ConfigArgs),
     /// Print what a shell needs to complete commands
@@ -132,6 +142,9 @@ pub enum Command {
         /// The run directory of one job; otherwise the daemon says on standard input which
         dir: Option<PathBuf>,
     },
+    /// Keep connections whose answers are held back: called by the daemon
+    #[command(name = rota_daemon::KEEP, hide = true)]
+    Keep,
 }
 
 /// How a target becomes plans over time.
@@ -238,6 +251,9 @@ pub struct SimArgs {
     /// Policies simulated at the same time; all cores if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub jobs_parallel: Option<u32>,
+    /// For a daemon: charts go into this folder, progress to stderr as JSON, and all ends when stdin does
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub served: Option<PathBuf>,
 }
 
 /// `rota sweep`.

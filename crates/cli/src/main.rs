@@ -10,6 +10,7 @@ mod inputs;
 mod live;
 mod output;
 mod policies;
+mod served;
 mod shell;
 mod sim;
 mod sweep;
@@ -41,7 +42,12 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Wait(args) => return live::jobs::wait(args),
         Command::Batch(args) => return live::batch::batch(args),
         Command::Top(args) => return live::top::run(args),
+        Command::Doctor(args) => return live::doctor::doctor(args),
         Command::Supervise { dir } => return Ok(dir.as_ref().map_or_else(rota_exec::nurse, |dir| rota_exec::supervise(dir))),
+        Command::Keep => {
+            rota_daemon::keep();
+            return Ok(ExitCode::SUCCESS);
+        }
         Command::Sim(args) => sim::run(args),
         Command::Sweep(args) => sweep::run(args),
         Command::Trace(args) => trace::run(args),
@@ -50,6 +56,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Policies(args) => policies::run(args),
         Command::Up(args) => live::up::up(args),
         Command::Down(args) => live::up::down(args),
+        Command::Notify(args) => live::notify::notify(&args.verb),
         Command::Config(args) => live::up::config(&args.verb),
         Command::Status(args) => live::machine::status(args),
         Command::Gpus(args) => live::machine::gpus(args),
@@ -66,7 +73,9 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Cancel(args) => live::jobs::act(args, "cancel"),
         Command::Hold(args) => live::jobs::act(args, "hold"),
         Command::Release(args) => live::jobs::act(args, "release"),
+        Command::Priority(args) => live::jobs::prioritise(args),
         Command::Retry(args) => live::jobs::act(args, "retry"),
+        Command::Token(args) => live::tokens::token(&args.verb),
         Command::History(args) => live::history::history(args),
         Command::Report(args) => live::history::report(args),
         Command::Record(args) => live::record::record(args),

@@ -6,6 +6,7 @@ use crate::inputs::{
     assumptions, bind, load_cluster, load_table, load_trace, setting, sim_options, unknown_to_table, with_prices,
 };
 use crate::output::{make_directory, print, print_json, progress, remark, width, write_file};
+use crate::served;
 use anyhow::Context;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
@@ -44,11 +45,17 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
     if let Some(directory) = &args.out {
         make_directory(directory)?;
     }
+    if args.served.is_some() {
+        served::end_with_stdin();
+    }
     let (bound, table, assumptions) = prepare(args)?;
     let runs = simulate_all(args, &bound, &table, &assumptions)?;
     let summaries = runs.iter().map(|(_, summary, _)| summary.clone()).collect::<Vec<_>>();
     if let Some(path) = &args.jobs_csv {
         write_file(path, |output| Ok(rota_report::write_jobs_csv(&runs[0].0, &bound, output)?))?;
+    }
+    if let Some(directory) = &args.served {
+        served::write_charts(directory, &runs, &bound)?;
     }
     if let Some(directory) = &args.out {
         let written = rota_report::write_report(directory, &runs, &bound)?;
@@ -97,9 +104,10 @@ fn simulate_all(
     let gavel = (args.model.mechanism == MechanismWord::Gavel).then_some(Gavel { table, ideal: args.model.ideal });
     let bar = progress(bound.jobs.len() as u64 * args.policies.len() as u64, "jobs");
     bar.set_message("simulating");
+    let _teller = args.served.as_ref().map(|_| served::tell_progress(&bar));
     let folders = event_folders(args);
     let draws_gantt = !args.json && args.policies.len() == 1 && bound.jobs.len() <= GANTT_JOBS_MAX;
-    let timeline = args.out.is_some() || draws_gantt;
+    let timeline = args.out.is_some() || args.served.is_some() || draws_gantt;
     let simulate = |(policy, folder): (&String, &Option<PathBuf>)| -> anyhow::Result<_> {
         let request =
             Request { bound, policy, options: &options, gavel, solver: args.model.solver, timeline, events: folder.as_deref() };

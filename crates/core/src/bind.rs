@@ -347,6 +347,11 @@ impl Bound {
         Ok(())
     }
 
+    /// Gives a job another priority, because somebody asked.
+    pub fn reprioritise(&mut self, job: JobId, priority: i32) {
+        self.jobs[job.index()].priority = priority;
+    }
+
     fn add(&mut self, job: Job, shape: ShapeId, class: ClassId, table: &ThroughputTable) {
         if job.steps > 0.0 {
             self.throughput_source = Some(table.source.clone());

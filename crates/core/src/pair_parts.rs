@@ -98,19 +98,19 @@ mod tests {
 
     #[test]
     fn each_slows_each() {
-        let (parts, x) = (parts(), GpuTypeId(0));
+        let (parts, kind) = (parts(), GpuTypeId(0));
         let [a, b, c, d] = [0, 1, 2, 3].map(ClassId);
-        let pace = |class, others: &[ClassId]| parts.pace(class, others.iter().copied(), x);
-        assert_eq!(pace(a, &[]), 1.0);
-        assert_eq!(pace(a, &[b, c]), 0.5);
-        assert_eq!(pace(a, &[b, b]), 0.25);
-        assert_eq!(parts.gain(a, &[], x), Some(1.0));
-        assert_eq!(parts.gain(c, &[a, b], x), Some(1.0));
-        assert_eq!(parts.gain(a, &[b], x), Some(0.0));
-        assert_eq!(parts.gain(b, &[b], x), Some(-0.5));
+        let pace = |class, others: &[ClassId]| Some(parts.pace(class, others.iter().copied(), kind));
+        assert_eq!(pace(a, &[]), Some(1.0));
+        assert_eq!(pace(a, &[b, c]), Some(0.5));
+        assert_eq!(pace(a, &[b, b]), Some(0.25));
+        assert_eq!(parts.gain(a, &[], kind), Some(1.0));
+        assert_eq!(parts.gain(c, &[a, b], kind), Some(1.0));
+        assert_eq!(parts.gain(a, &[b], kind), Some(0.0));
+        assert_eq!(parts.gain(b, &[b], kind), Some(-0.5));
         // With two of b there, each at a quarter, the loss is a quarter in all and the newcomer has a quarter.
-        assert_eq!(parts.gain(a, &[b, b], x), Some(0.0));
-        assert_eq!(parts.gain(d, &[c, a], x), None);
-        assert_eq!(parts.gain(d, &[b], x), Some(1.0), "nobody measured them together");
+        assert_eq!(parts.gain(a, &[b, b], kind), Some(0.0));
+        assert_eq!(parts.gain(d, &[c, a], kind), None);
+        assert_eq!(parts.gain(d, &[b], kind), Some(1.0), "nobody measured them together");
     }
 }

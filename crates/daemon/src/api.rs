@@ -1,8 +1,19 @@
 //! What goes over the wire between the daemon and its clients. Unknown values are null, never 0; times are RFC 3339 in UTC.
 
+mod past;
+mod policy;
+mod simulation;
+
+pub use crate::access::{Scope, Session, SignIn, Token, TokenAsk, TokenMade};
 use crate::text::Text;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+pub use past::{
+    GpuName, GpuUse, Heatmap, HeatmapRow, JobPoint, JobSamples, NamedUse, Timeline, TimelineBar, Usage, Use, WastefulJob,
+};
+pub use policy::{PolicyChoice, PolicyParameter};
+pub use simulation::{Simulation, SimulationAsk, SimulationSource, SimulationStarted, SimulationState};
 
 /// Where a job is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -181,6 +192,9 @@ pub struct Submit {
     /// A name for people.
     #[serde(default)]
     pub name: Option<String>,
+    /// What its GPU time is counted under, beside its user.
+    #[serde(default)]
+    pub project: Option<String>,
     /// A repeated submit with the same key returns the same job.
     #[serde(default)]
     pub key: Option<String>,
@@ -270,6 +284,7 @@ pub(crate) fn plain_submit() -> Submit {
         retries: 0,
         retry_delay_seconds: None,
         name: None,
+        project: None,
         key: None,
         threads_percent: None,
         mps: false,
@@ -290,6 +305,8 @@ pub struct Job {
     pub id: u64,
     pub name: Option<String>,
     pub user: String,
+    /// What its GPU time is counted under, beside its user.
+    pub project: Option<String>,
     pub state: State,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
@@ -328,6 +345,14 @@ pub struct Job {
     pub claim: bool,
     /// Where it stands among the waiting, from 1, in order of arrival.
     pub position: Option<u64>,
+}
+
+/// What is to be different about a job that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobChange {
+    /// Higher runs first under the policies that look at it.
+    pub priority: i32,
 }
 
 /// What is known of the memory that programs of one class need.
@@ -596,4 +621,108 @@ pub struct GpuSample {
     pub memory_used_mib: Option<f64>,
     /// Power drawn.
     pub power_watts: Option<f64>,
+}
+
+/// How somebody is told about jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NotifyKind {
+    /// JSON by POST, signed if there is a secret.
+    Webhook,
+    /// By mail.
+    Mail,
+    /// A chat hook that takes `{"text": …}`.
+    Slack,
+    /// A chat hook of `DingTalk`'s, signed if there is a secret.
+    Dingtalk,
+}
+
+impl NotifyKind {
+    /// All of them, by name.
+    pub const ALL: [(&'static str, Self); 4] =
+        [("webhook", Self::Webhook), ("mail", Self::Mail), ("slack", Self::Slack), ("dingtalk", Self::Dingtalk)];
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
+    }
+
+    /// The kind of a name.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind)
+    }
+}
+
+/// What somebody is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NotifyEvent {
+    /// A job started for the first time.
+    Started,
+    /// It ended with exit code 0.
+    Finished,
+    /// It ended otherwise, for good, or nobody can say how.
+    Failed,
+    /// It ended because somebody asked.
+    Cancelled,
+    /// Nothing: somebody asked for a test.
+    Test,
+}
+
+impl NotifyEvent {
+    /// All of them, by name.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("started", Self::Started),
+        ("finished", Self::Finished),
+        ("failed", Self::Failed),
+        ("cancelled", Self::Cancelled),
+        ("test", Self::Test),
+    ];
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, event)| *event == self).map_or("", |(word, _)| word)
+    }
+
+    /// The event of a name.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == word).map(|(_, event)| *event)
+    }
+}
+
+/// Where somebody wants to be told about their jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewNotifyTarget {
+    /// How.
+    pub kind: NotifyKind,
+    /// A URL, or a mail address.
+    pub address: String,
+    /// What messages are signed with.
+    #[serde(default)]
+    pub secret: Option<String>,
+    /// Of what; finished and failed if empty.
+    #[serde(default)]
+    pub on: Vec<NotifyEvent>,
+}
+
+/// Where somebody is told about their jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NotifyTarget {
+    /// Its number.
+    pub id: u64,
+    /// Whose; null for one that the site has set, which is told of everybody's jobs.
+    pub user: Option<String>,
+    /// How.
+    pub kind: NotifyKind,
+    /// Where; of a hook the host only, because the rest is as good as a password.
+    pub address: String,
+    /// Whether messages are signed.
+    pub is_signed: bool,
+    /// Of what.
+    pub on: Vec<NotifyEvent>,
+    /// Messages given up since the last that arrived.
+    pub given_up: u64,
+    /// Why the last try failed.
+    pub problem: Option<String>,
 }

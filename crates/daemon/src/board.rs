@@ -2,8 +2,12 @@
 
 use crate::api;
 use crate::record::Record;
+use crate::tokens::Tokens;
+use crate::watchmen::Clients;
+use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::broadcast;
 
 /// Events that a slow reader may fall behind before it has to read them from the store.
@@ -11,8 +15,40 @@ const EVENTS_KEPT: usize = 4096;
 
 /// The shared view. The queue's thread writes, everybody reads.
 pub struct Board {
+    /// What is counted for whoever watches the daemon.
+    pub metrics: crate::metrics::Metrics,
     view: RwLock<View>,
-    events: broadcast::Sender<Arc<api::LiveEvent>>,
+    events: broadcast::Sender<Arc<Told>>,
+    told: AtomicU64,
+    /// Who may speak on the port.
+    pub tokens: Tokens,
+}
+
+/// An event that was told, and what is sent of it to everybody who listens: made once, however many they are.
+pub struct Told {
+    event: api::LiveEvent,
+    frame: OnceLock<Bytes>,
+}
+
+impl Told {
+    /// As it goes over the wire.
+    pub fn frame(&self) -> Bytes {
+        self.frame.get_or_init(|| frame(&self.event)).clone()
+    }
+}
+
+impl std::ops::Deref for Told {
+    type Target = api::LiveEvent;
+
+    fn deref(&self) -> &api::LiveEvent {
+        &self.event
+    }
+}
+
+/// One event in the form of server-sent events. JSON has no line breaks, and kinds are words.
+pub fn frame(event: &api::LiveEvent) -> Bytes {
+    let data = serde_json::to_string(event).unwrap_or_default();
+    format!("id: {}\nevent: {}\ndata: {data}\n\n", event.seq, event.kind).into()
 }
 
 /// What is on the board.
@@ -38,6 +74,8 @@ pub struct View {
     pub decision_seconds_max: f64,
     /// Energy and memory of running jobs, newer than their records.
     pub measured: HashMap<u64, Measured>,
+    /// Clients of watchmen, also those that are done.
+    pub clients: Clients,
 }
 
 /// What was measured of a running job.
@@ -57,7 +95,13 @@ pub struct Measured {
 
 impl Default for Board {
     fn default() -> Self {
-        Self { view: RwLock::default(), events: broadcast::channel(EVENTS_KEPT).0 }
+        Self {
+            metrics: crate::metrics::Metrics::default(),
+            view: RwLock::default(),
+            events: broadcast::channel(EVENTS_KEPT).0,
+            told: AtomicU64::new(0),
+            tokens: Tokens::default(),
+        }
     }
 }
 
@@ -74,12 +118,23 @@ impl Board {
 
     /// Tells everybody who listens.
     pub fn tell(&self, event: api::LiveEvent) {
+        self.told.fetch_add(1, Ordering::Release);
         // Nobody listening is no fault.
-        _ = self.events.send(Arc::new(event));
+        _ = self.events.send(Arc::new(Told { event, frame: OnceLock::new() }));
+    }
+
+    /// How much was told so far: what was made of the board before the last of it is out of date.
+    pub fn told(&self) -> u64 {
+        self.told.load(Ordering::Acquire)
+    }
+
+    /// How many listen, beside the one who tells users what became of their jobs.
+    pub fn listeners(&self) -> usize {
+        self.events.receiver_count().saturating_sub(1)
     }
 
     /// Listens from now on.
-    pub fn listen(&self) -> broadcast::Receiver<Arc<api::LiveEvent>> {
+    pub fn listen(&self) -> broadcast::Receiver<Arc<Told>> {
         self.events.subscribe()
     }
 }

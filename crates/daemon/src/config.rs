@@ -1,8 +1,13 @@
 //! The configuration: a TOML file, every field with a default that suits one machine.
 
+pub use crate::notify::settings::{Mail, MailSecurity, Notify, SiteTarget};
 use rota_core::Score;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 /// Every setting with its default and its meaning.
@@ -39,10 +44,11 @@ pub struct Config {
     pub place: String,
     /// Seed of random policies.
     pub seed: u64,
-    /// Port of the HTTP API on loopback; 0 takes any free one.
+    /// Port of the HTTP API; 0 takes any free one.
     pub port: u16,
-    /// Whether there is an HTTP API on a port at all; the socket is always there.
-    pub http: bool,
+    /// The HTTP API on that port; the socket is always there.
+    #[serde(deserialize_with = "Http::or_switch")]
+    pub http: Http,
     /// Jobs.
     pub jobs: Jobs,
     /// GPUs.
@@ -53,6 +59,23 @@ pub struct Config {
     pub users: Users,
     /// What is recorded.
     pub telemetry: Telemetry,
+    /// Clients of watchmen.
+    pub watchmen: Watchmen,
+    /// Who is told about jobs.
+    pub notify: Notify,
+    /// The server for outgoing mail.
+    pub mail: Mail,
+}
+
+/// Who may read `/metrics` over the port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricsAccess {
+    /// Everybody who reaches it, as long as that is loopback only.
+    #[default]
+    Open,
+    /// Whoever has a token.
+    Token,
 }
 
 impl Default for Config {
@@ -62,13 +85,117 @@ impl Default for Config {
             place: "consolidate".to_owned(),
             seed: 0,
             port: 0,
-            http: true,
+            http: Http::default(),
             jobs: Jobs::default(),
             gpus: Gpus::default(),
             sharing: Sharing::default(),
             users: Users::default(),
             telemetry: Telemetry::default(),
+            watchmen: Watchmen::default(),
+            notify: Notify::default(),
+            mail: Mail::default(),
         }
+    }
+}
+
+/// The HTTP API on a port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http {
+    /// Whether there is one.
+    pub enabled: bool,
+    /// The address it listens on; others than loopback need a certificate.
+    pub bind: IpAddr,
+    /// The certificate chain, as PEM; empty means no TLS.
+    pub tls_cert: PathBuf,
+    /// Its key, as PEM.
+    pub tls_key: PathBuf,
+    /// How long a browser stays signed in.
+    pub session_hours: f64,
+    /// Requests a second that one caller may make in the long run; 0 means any number.
+    pub requests_per_second: f64,
+    /// Requests that one caller may make at once before that counts.
+    pub burst: u32,
+    /// Connections at once; never more than half of the files the daemon may have open.
+    pub connections_max: usize,
+    /// A client that takes longer to send a request, or to take the next piece of an answer, is cut off.
+    pub patience_seconds: f64,
+    /// Who may read `/metrics` there.
+    pub metrics: MetricsAccess,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            tls_cert: PathBuf::new(),
+            tls_key: PathBuf::new(),
+            session_hours: 12.0,
+            requests_per_second: 200.0,
+            burst: 1000,
+            connections_max: 2048,
+            patience_seconds: 30.0,
+            metrics: MetricsAccess::default(),
+        }
+    }
+}
+
+impl Http {
+    /// `http = false` says as much as a table whose only line is `enabled = false`.
+    fn or_switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Http;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("true, false, or a table [http]")
+            }
+
+            fn visit_bool<E: serde::de::Error>(self, enabled: bool) -> Result<Http, E> {
+                Ok(Http { enabled, ..Http::default() })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Http, A::Error> {
+                Http::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+
+    /// Whether a certificate is given.
+    pub fn has_tls(&self) -> bool {
+        !self.tls_cert.as_os_str().is_empty()
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |field: &str, problem: String| Err(ConfigError::Value { field: field.to_owned(), problem });
+        if self.has_tls() == self.tls_key.as_os_str().is_empty() {
+            return wrong("http.tls_cert", "a certificate and its key go together: give both, or neither".to_owned());
+        }
+        if self.enabled && !self.bind.is_loopback() && !self.has_tls() {
+            let problem = format!(
+                "{} can be reached from other machines, and tokens must not cross a network unencrypted: give a certificate with --tls-cert and --tls-key, or bind to 127.0.0.1",
+                self.bind
+            );
+            return wrong("http.bind", problem);
+        }
+        for (field, value, least, most) in [
+            ("http.session_hours", self.session_hours, 1e-4, 10_000.0),
+            ("http.requests_per_second", self.requests_per_second, 0.0, 1e9),
+            ("http.patience_seconds", self.patience_seconds, 0.1, 1e6),
+        ] {
+            if !(least..=most).contains(&value) {
+                return wrong(field, format!("{value} is not between {least} and {most}"));
+            }
+        }
+        if self.burst == 0 || self.connections_max == 0 {
+            return wrong(
+                "http.burst",
+                "nobody could ask anything: write 1 or more, here and in http.connections_max".to_owned(),
+            );
+        }
+        Ok(())
     }
 }
 
@@ -291,6 +418,28 @@ impl Default for Telemetry {
     }
 }
 
+/// How clients of watchmen are served.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Watchmen {
+    /// A second port on loopback for them; without it they have that of the API only.
+    pub port: Option<u16>,
+    /// Whether they need a token; without one they are known by who owns their connection.
+    pub auth: bool,
+    /// A client whose process is not known is forgotten after so many seconds of silence.
+    pub queue_timeout_seconds: f64,
+    /// Hours for which clients that are done are listed; below 0 for ever.
+    pub keep_hours: f64,
+    /// Seconds for which the answer to a waiting client is held back while it may still become better.
+    pub ping_seconds: f64,
+}
+
+impl Default for Watchmen {
+    fn default() -> Self {
+        Self { port: None, auth: true, queue_timeout_seconds: 300.0, keep_hours: 48.0, ping_seconds: 8.0 }
+    }
+}
+
 impl Config {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
@@ -313,6 +462,7 @@ impl Config {
         if let Err(error) = self.place.parse::<Score>() {
             return wrong("place", error.to_string());
         }
+        self.http.check()?;
         let positive = [
             ("jobs.estimate_seconds", self.jobs.estimate_seconds),
             ("gpus.look_seconds", self.gpus.look_seconds),
@@ -320,9 +470,13 @@ impl Config {
             ("telemetry.interval_seconds", self.telemetry.interval_seconds),
             ("telemetry.fine_hours", self.telemetry.fine_hours),
             ("telemetry.keep_days", self.telemetry.keep_days),
+            ("watchmen.queue_timeout_seconds", self.watchmen.queue_timeout_seconds),
         ];
-        let not_negative =
-            [("jobs.grace_seconds", self.jobs.grace_seconds), ("jobs.retry_delay_seconds", self.jobs.retry_delay_seconds)];
+        let not_negative = [
+            ("jobs.grace_seconds", self.jobs.grace_seconds),
+            ("jobs.retry_delay_seconds", self.jobs.retry_delay_seconds),
+            ("watchmen.ping_seconds", self.watchmen.ping_seconds),
+        ];
         for (field, value) in positive {
             if !value.is_finite() || value <= 0.0 || value > 1e9 {
                 return wrong(field, format!("{value} is not a length of time; write a number above 0"));
@@ -349,8 +503,14 @@ impl Config {
         if self.gpus.busy_percent > 100 {
             return wrong("gpus.busy_percent", format!("{} is above 100", self.gpus.busy_percent));
         }
+        if !self.watchmen.keep_hours.is_finite() {
+            return wrong("watchmen.keep_hours", "write a number of hours, or -1 to keep all".to_owned());
+        }
         if self.jobs.log_mib == 0 {
             return wrong("jobs.log_mib", "a log needs room: write 1 or more".to_owned());
+        }
+        if let Err((field, problem)) = self.mail.check().and_then(|()| self.notify.check(&self.mail)) {
+            return wrong(&field, problem);
         }
         Ok(())
     }
@@ -379,6 +539,16 @@ mod tests {
     }
 
     #[test]
+    fn the_port_can_be_turned_off_in_a_word_or_in_a_table() {
+        for text in ["http = false", "[http]\nenabled = false\nbind = '0.0.0.0'"] {
+            let config = toml::from_str::<Config>(text).unwrap();
+            assert!(!config.http.enabled);
+            config.check().unwrap();
+        }
+        assert!(toml::from_str::<Config>("http = true").unwrap().http.enabled);
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, part) in [
             ("polcy = 'fcfs'", "unknown field `polcy`"),
@@ -386,8 +556,19 @@ mod tests {
             ("[jobs]\ngrace_seconds = -1.0", "jobs.grace_seconds"),
             ("[gpus]\njobs_per_gpu = 0", "gpus.jobs_per_gpu"),
             ("place = 'nowhere'", "consolidate"),
+            ("http = 3", "true, false, or a table"),
+            ("[http]\nbindd = '::1'", "unknown field `bindd`"),
+            ("[http]\nbind = '0.0.0.0'", "--tls-cert"),
+            ("[http]\ntls_cert = 'a.pem'", "give both"),
+            ("[http]\nburst = 0", "http.burst"),
             ("[sharing]\nquantile = 2.0", "sharing.quantile"),
             ("[sharing]\noom_growth = 0.5", "sharing.oom_growth"),
+            ("[watchmen]\nqueue_timeout_seconds = 0.0", "watchmen.queue_timeout_seconds"),
+            ("[watchmen]\nkeep_hours = nan", "watchmen.keep_hours"),
+            ("[notify]\nretry_seconds = 0.0", "notify.retry_seconds"),
+            ("[[notify.site]]\nkind = 'mail'\naddress = 'a@b.c'", "mail is not set up"),
+            ("[[notify.site]]\nkind = 'slack'\naddress = 'gopher://x'", "notify.site"),
+            ("[mail]\nserver = 'm'\nfrom = 'nobody'", "mail.from"),
         ] {
             let message = toml::from_str::<Config>(text)
                 .map_err(|error| error.to_string())

@@ -38,6 +38,9 @@ impl<P: Platform> LiveWorld<P> {
         let mut runs = Vec::new();
         for (id, attempt, outcome) in ends {
             let Some(record) = self.jobs.get(&id).filter(|record| can_end(record, attempt)).cloned() else { continue };
+            if matches!(outcome, Outcome::HolderGone) && self.hand_on(&record) {
+                continue;
+            }
             let (mut change, verdict) = self.judge(&record, &outcome);
             if let Some(job) = self.number(id).map(|job| &state.jobs[job.index()]) {
                 let work = work_done(job, self.platform.now()).minus(job.done_before);
@@ -109,6 +112,10 @@ impl<P: Platform> LiveWorld<P> {
                 after.reason = Some("the process that held it ended".to_owned());
                 Verdict::Over(if record.state.has_gpus() { State::Done } else { State::Cancelled })
             }
+            Outcome::LetGo(why) => {
+                after.reason = Some(why.clone());
+                Verdict::Over(if record.state.has_gpus() { State::Done } else { State::Cancelled })
+            }
             Outcome::NeverStarted | Outcome::NotLaunched(_) if record.cancel => Verdict::Over(State::Cancelled),
             Outcome::NotLaunched(why) => {
                 after.reason = Some(format!("this machine could not start it: {why}"));
@@ -137,6 +144,11 @@ impl<P: Platform> LiveWorld<P> {
                 after.finished_ns = Some(i64::try_from(exit.finished_unix_ns).unwrap_or(i64::MAX));
                 self.verdict_of_exit(record, exit, &mut after)
             }
+        };
+        let ended_ns = match outcome {
+            // It had GPUs on paper only.
+            Outcome::NeverStarted | Outcome::NotLaunched(_) => record.started_ns,
+            _ => after.finished_ns,
         };
         let ran = now.0.saturating_sub(record.started_at.unwrap_or(now.0));
         let kind = match verdict {
@@ -170,7 +182,7 @@ impl<P: Platform> LiveWorld<P> {
         }
         let detail = json!({
             "attempt": record.attempts, "exit_code": after.exit_code, "signal": after.signal, "reason": after.reason,
-            "seconds": ran as f64 / 1e9, "gpus": record.gpu_indices,
+            "seconds": ran as f64 / 1e9, "gpus": record.gpu_indices, "ended_at": ended_ns.map(crate::clock::rfc3339),
         });
         let entry = Entry { job: Some(record.id), kind, detail };
         (Change { record: after, env: None, entry }, verdict)

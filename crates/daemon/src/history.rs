@@ -1,12 +1,10 @@
 //! History: the journal as runs of jobs on GPUs, in the queue's own time.
 
 use crate::api::{GpuSample, PastRun};
+use crate::runs::ENDS;
 use crate::store::{Archive, StoreError};
 use rusqlite::params;
 use std::collections::HashMap;
-
-/// Events that end a stay on GPUs.
-const ENDS: [&str; 7] = ["finished", "failed", "preempted", "evicted", "retried", "cancelled", "lost"];
 
 impl Archive {
     /// The runs of jobs, by job. A job without any never started.

@@ -411,11 +411,12 @@ impl<P: Platform> LiveWorld<P> {
             holder: Some(holder),
             profile: None,
             is_profile_run: false,
+            client: None,
         };
         self.accept_claim(&spec, caller, state, events)
     }
 
-    fn accept_claim(
+    pub(crate) fn accept_claim(
         &mut self,
         spec: &Spec,
         caller: &Caller,
@@ -652,11 +653,11 @@ fn check(ask: &Submit) -> Result<(), Refusal> {
     if seen.len() != ask.gpu_ids.len() {
         return bad("--gpu-ids: a GPU is named twice".to_owned());
     }
-    for text in [&ask.name, &ask.key, &ask.profile_as, &ask.job_type, &ask.number_argument].into_iter().flatten() {
+    let texts = [&ask.name, &ask.project, &ask.key, &ask.profile_as, &ask.job_type, &ask.number_argument];
+    for text in texts.into_iter().flatten() {
         if text.is_empty() || text.len() > 256 || text.chars().any(char::is_control) {
-            return bad(
-                "--name, --key, --profile-as and --job-type: 1 to 256 characters, none of them a control character".to_owned()
-            );
+            let these = "--name, --project, --key, --profile-as and --job-type";
+            return bad(format!("{these}: 1 to 256 characters, none of them a control character"));
         }
     }
     Ok(())
@@ -709,6 +710,7 @@ fn expand(ask: Submit, caller: &Caller) -> Result<Vec<Spec>, Refusal> {
                 holder: None,
                 profile: None,
                 is_profile_run: false,
+                client: None,
             });
         }
     }

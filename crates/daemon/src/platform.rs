@@ -3,6 +3,7 @@
 use crate::api;
 use crate::record::Record;
 use crate::text::Text;
+use crate::watchmen::{Asker, Registration};
 use rota_core::Time;
 use rota_exec::ExitRecord;
 use std::collections::HashSet;
@@ -94,6 +95,8 @@ pub enum Outcome {
     NotLaunched(String),
     /// The process a claim was tied to is gone, or gave it back.
     HolderGone,
+    /// A claim without a process was given back, or nothing was heard of it for too long.
+    LetGo(String),
 }
 
 /// What one look at a GPU showed.
@@ -113,8 +116,16 @@ pub enum Message {
     Submit(Box<api::Submit>, Caller, Reply<api::Submitted>),
     /// A claim.
     Claim(api::Claim, Caller, Reply<u64>),
+    /// A client of watchmen wants GPUs.
+    Register(Box<Registration>, Caller, Reply<u64>),
+    /// A client of watchmen asked after its GPUs, and by which process.
+    Pinged(u64, Option<Asker>),
+    /// A client of watchmen gives its GPUs back.
+    LetGo(u64, Caller, Reply<()>),
     /// Something is to be done to jobs.
     Act(Verb, Vec<u64>, Caller, Reply<Vec<u64>>),
+    /// Another priority for a job that waits.
+    Prioritise(u64, i32, Caller, Reply<()>),
     /// An attempt ended.
     Ended {
         /// Whose.
@@ -136,6 +147,8 @@ pub enum Message {
     Profiles(Caller, Reply<Vec<api::Profile>>),
     /// Forget what is known of a class of programs.
     Forget(String, Caller, Reply<()>),
+    /// Tokens are made, revoked or used.
+    Tokens(crate::tokens::TokenChange, Reply<u64>),
     /// Write down what was measured and waits to be written with more.
     Flush(Reply<()>),
     /// Another policy.

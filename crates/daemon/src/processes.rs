@@ -76,7 +76,13 @@ impl Watch {
 
     /// Which job each watched process belongs to.
     pub fn jobs_by_pid(&self) -> HashMap<u32, u64> {
-        self.lock().iter().map(|((job, _), watched)| (watched.pid(), *job)).collect()
+        let mut jobs = HashMap::new();
+        for ((job, _), watched) in self.lock().iter() {
+            // A process may claim again what it gave back: the last claim counts.
+            let last = jobs.entry(watched.pid()).or_insert(*job);
+            *last = (*last).max(*job);
+        }
+        jobs
     }
 
     fn run(&self, inbox: &Sender<Message>) {
@@ -399,7 +405,7 @@ pub fn owners(processes: &[rota_gpu::Process], jobs: &HashMap<u32, u64>, names: 
     processes.iter().map(describe).collect()
 }
 
-fn parent_of(pid: u32) -> Option<u32> {
+pub(crate) fn parent_of(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may hold anything, a closing bracket too: what follows the last one is plain.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()

@@ -25,6 +25,9 @@ pub struct Spec {
     /// It is run to learn how much memory its class needs.
     #[serde(default)]
     pub is_profile_run: bool,
+    /// What a client of watchmen asked for, if it is one's claim.
+    #[serde(default)]
+    pub client: Option<crate::watchmen::Wish>,
 }
 
 /// The process whose life a claim is tied to.
@@ -100,7 +103,7 @@ pub struct Record {
 impl Record {
     /// Whether it is a claim.
     pub fn is_claim(&self) -> bool {
-        self.spec.holder.is_some()
+        self.spec.holder.is_some() || self.spec.client.is_some()
     }
 
     /// Whether it runs under MPS.
@@ -137,6 +140,7 @@ impl Record {
             id: self.id,
             name: ask.name.clone(),
             user: self.user.clone(),
+            project: ask.project.clone(),
             state: self.state,
             exit_code: self.exit_code,
             signal: self.signal,

@@ -1,27 +1,32 @@
 //! The daemon: puts store, GPUs, queue and API together, and keeps them going until it is told to stop.
 
+use crate::api::GpuName;
+use crate::archives::Archives;
 use crate::board::Board;
 use crate::clock::{SystemClock, rfc3339, wall_ns};
-use crate::config::Config;
-use crate::http::{Peer, Site, StatusBase, router};
+use crate::config::{Config, MetricsAccess};
+use crate::http::{ClientListener, Desk, Door, Lists, Peer, Rates, Sessions, Site, StatusBase, router, tls};
+use crate::keeper::Keeper;
 use crate::machine::Machine;
 use crate::monitor::{self, Source};
 use crate::platform::Message;
 use crate::processes::{SystemPlatform, Watch};
-use crate::store::{Archive, Store, StoreError};
-use crate::tokens::Tokens;
+use crate::simulations::Simulations;
+use crate::store::{Stamp, Store, StoreError};
 use crate::world::{Leave, LiveWorld};
 use rota_core::{EventKind, FailReason, Time};
 use rota_engine::drive;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 
 /// What a daemon is started with.
 #[derive(Clone, Debug)]
@@ -63,13 +68,16 @@ pub enum ServeError {
         pid: Option<u32>,
     },
     /// The port is taken.
-    #[error("port {port} on loopback cannot be had ({source}): choose another with --port, or 0 for any free one")]
+    #[error("port {} on {} cannot be had ({source}): choose another with --port, or 0 for any free one", .address.port(), .address.ip())]
     Port {
         /// The port.
-        port: u16,
+        address: SocketAddr,
         /// Why.
         source: io::Error,
     },
+    /// The certificate or its key.
+    #[error("TLS: {0}")]
+    Tls(String),
     /// A file or a thread.
     #[error("{what}: {source}")]
     Io {
@@ -94,8 +102,10 @@ pub enum ServeError {
 pub struct Ready {
     /// Its socket.
     pub socket: PathBuf,
-    /// Its address on loopback.
-    pub http: Option<SocketAddr>,
+    /// The address of its API and its page.
+    pub http: Option<String>,
+    /// Its second one, for clients of watchmen.
+    pub watchmen: Option<SocketAddr>,
     /// Its GPUs.
     pub gpus: usize,
     /// What drives them.
@@ -131,6 +141,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let cpu_slots = if config.jobs.cpu_slots == 0 { processors } else { config.jobs.cpu_slots };
     let machine = Machine::new(&host, devices.clone(), cpu_slots);
 
+    remember_gpus(&mut store, &machine)?;
     let model = crate::world::model_of(&config, &machine);
     let board = Arc::new(Board::default());
     let (inbox, messages) = std::sync::mpsc::channel();
@@ -140,7 +151,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         clock,
         messages,
         Arc::clone(&watch),
-        options.program,
+        options.program.clone(),
         state_dir.clone(),
         config.clone(),
         (&devices, compute),
@@ -150,51 +161,107 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(4)
+        .max_blocking_threads(16)
         .enable_all()
         .build()
         .map_err(doing("starting threads"))?;
     let _inside = runtime.enter();
     let socket = state_dir.join("rota.sock");
-    let local = listen_locally(&socket, uid)?;
-    let network = if config.http { Some(listen_on(config.port, &runtime)?) } else { None };
-    let http = network.as_ref().and_then(|listener| listener.local_addr().ok());
-    if let Some(address) = http {
-        std::fs::write(state_dir.join("http"), format!("http://{address}\n")).map_err(doing("http"))?;
+    let ports = Ports::open(&config, &socket, uid, &runtime)?;
+    if let Some(url) = &ports.http {
+        std::fs::write(state_dir.join("http"), format!("{url}\n")).map_err(doing("http"))?;
     }
+    // Without one, clients whose answers are held when the daemon is killed find their connections cut.
+    let keeper = ports.clients.as_ref().and_then(|_| Keeper::start(&options.program).ok());
+    board.tokens.take_own(&state_dir, uid).map_err(doing("token"))?;
+    let (news, mail) = std::sync::mpsc::channel();
+    crate::notify::start(&state_dir, &host, &config, Arc::clone(&board), (news.clone(), mail))?;
+    runtime.spawn(crate::notify::follow(Arc::clone(&board), news.clone()));
     let site = Arc::new(Site {
         board: Arc::clone(&board),
         inbox: inbox.clone(),
-        archive: Mutex::new(Archive::open(&database)?),
+        archives: Archives::open(database)?,
         admins: config.users.admins.iter().filter_map(|name| crate::users::find(name)).collect(),
         daemon_uid: uid,
-        tokens: Tokens::of_state_dir(&state_dir, uid).map_err(doing("token"))?,
+        users: crate::users::Directory::default(),
+        sessions: Sessions::of_hours(config.http.session_hours),
+        rates: Rates::new(config.http.requests_per_second, config.http.burst),
+        lists: Lists::default(),
+        has_tls: ports.tls.is_some(),
         status: StatusBase {
             socket: socket.to_string_lossy().into_owned(),
-            http: http.map(|address| format!("http://{address}")),
+            http: ports.http.clone(),
             started_at: rfc3339(wall_ns()),
             driver: driver.clone(),
         },
+        simulations: Simulations::new(options.program, &state_dir, config.sharing.throughputs.as_deref())
+            .map_err(doing("simulations"))?,
         state_dir: state_dir.clone(),
         model,
+        watchmen: Desk::new(config.watchmen.clone(), devices.iter().map(|device| device.index).collect(), keeper),
+        notify: news,
+        metrics_open: config.http.metrics == MetricsAccess::Open && config.http.bind.is_loopback(),
     });
-    let service = || router(Arc::clone(&site)).into_make_service_with_connect_info::<Peer>();
-    runtime.spawn(axum::serve(local, service()).into_future());
-    if let Some(listener) = network {
-        runtime.spawn(axum::serve(listener, service()).into_future());
-    }
+    let (http, watchmen) = (ports.http.clone(), ports.clients.as_ref().and_then(|port| port.local_addr().ok()));
+    ports.serve(&site, &config, &runtime);
     stop_on_signals(&runtime, &inbox);
 
     world.adopt();
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), watch, inbox).map_err(doing("watching GPUs"))?;
-    ready(&Ready { socket: socket.clone(), http, gpus: devices.len(), driver });
-    run(&mut world)?;
+    ready(&Ready { socket: socket.clone(), http, watchmen, gpus: devices.len(), driver });
+    let ran = run(&mut world);
+    site.simulations.stop_all();
+    ran?;
     // Best effort: whatever remains is found to be stale at the next start.
     _ = std::fs::remove_file(&socket);
     _ = std::fs::remove_file(state_dir.join("http"));
+    _ = runtime.block_on(tokio::time::timeout(Duration::from_millis(500), site.watchmen.close()));
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(())
+}
+
+/// Where the daemon can be spoken to.
+struct Ports {
+    local: UnixListener,
+    network: Option<TcpListener>,
+    tls: Option<TlsAcceptor>,
+    /// The address of the API and the page.
+    http: Option<String>,
+    /// For clients of watchmen.
+    clients: Option<TcpListener>,
+}
+
+impl Ports {
+    fn open(config: &Config, socket: &Path, uid: u32, runtime: &tokio::runtime::Runtime) -> Result<Self, ServeError> {
+        let local = listen_locally(socket, uid)?;
+        let tls = match &config.http {
+            http if http.has_tls() => Some(tls(&http.tls_cert, &http.tls_key).map_err(ServeError::Tls)?),
+            _ => None,
+        };
+        let network = if config.http.enabled { Some(listen_on((config.http.bind, config.port).into(), runtime)?) } else { None };
+        let http = network.as_ref().and_then(|listener| listener.local_addr().ok()).map(|address| url(address, tls.is_some()));
+        let loopback = |port: u16| SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port));
+        let clients = config.watchmen.port.map(|port| listen_on(loopback(port), runtime)).transpose()?;
+        Ok(Self { local, network, tls, http, clients })
+    }
+
+    /// Answers on all of them from now on.
+    fn serve(self, site: &Arc<Site>, config: &Config, runtime: &tokio::runtime::Runtime) {
+        let service = || router(Arc::clone(site)).into_make_service_with_connect_info::<Peer>();
+        runtime.spawn(axum::serve(self.local, service()).into_future());
+        if let Some(listener) = self.network {
+            let door = Door {
+                seats: Arc::new(Semaphore::new(config.http.connections_max.min(files_max() / 2))),
+                patience: Duration::from_secs_f64(config.http.patience_seconds),
+                tls: self.tls,
+            };
+            runtime.spawn(door.open(listener, router(Arc::clone(site))));
+        }
+        if let Some(listener) = self.clients {
+            runtime.spawn(axum::serve(ClientListener(listener), service()).into_future());
+        }
+    }
 }
 
 /// The loop that simulations run in, on this world; made anew when the policy changes.
@@ -227,6 +294,18 @@ fn first_moment(store: &Store) -> Result<Time, ServeError> {
         None => 0,
     };
     Ok(Time(last.max(since_epoch) + 1))
+}
+
+/// Writes down which GPUs there are, for those who look back when they are gone.
+fn remember_gpus(store: &mut Store, machine: &Machine) -> Result<(), StoreError> {
+    let stamp = Stamp { at: 0, wall_ns: wall_ns() };
+    store.transaction(|writer| {
+        for (device, kind) in machine.devices.iter().zip(&machine.kinds) {
+            let (uuid, name) = (device.uuid.clone(), device.name.clone());
+            writer.put_gpu(&GpuName { uuid, index: device.index, name, kind: kind.clone() }, stamp)?;
+        }
+        Ok(())
+    })
 }
 
 fn chosen(devices: Vec<rota_gpu::Device>, config: &Config) -> Vec<rota_gpu::Device> {
@@ -281,8 +360,24 @@ fn listen_locally(path: &Path, uid: u32) -> Result<UnixListener, ServeError> {
     Ok(listener)
 }
 
-fn listen_on(port: u16, runtime: &tokio::runtime::Runtime) -> Result<TcpListener, ServeError> {
-    runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, port))).map_err(|source| ServeError::Port { port, source })
+fn listen_on(address: SocketAddr, runtime: &tokio::runtime::Runtime) -> Result<TcpListener, ServeError> {
+    runtime.block_on(TcpListener::bind(address)).map_err(|source| ServeError::Port { address, source })
+}
+
+/// Where to reach an address from here.
+fn url(address: SocketAddr, has_tls: bool) -> String {
+    let here = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    format!("{}://{}", if has_tls { "https" } else { "http" }, SocketAddr::new(here, address.port()))
+}
+
+/// How many files this process may have open.
+fn files_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX)).max(64)
 }
 
 fn stop_on_signals(runtime: &tokio::runtime::Runtime, inbox: &std::sync::mpsc::Sender<Message>) {
@@ -303,7 +398,7 @@ fn stop_on_signals(runtime: &tokio::runtime::Runtime, inbox: &std::sync::mpsc::S
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::store::{Entry, Stamp};
+    use crate::store::Entry;
 
     fn store_with(folder: &Path, epoch_ns: i64, last_at: u64) -> Store {
         let mut store = Store::open(&folder.join("rota.db")).unwrap();

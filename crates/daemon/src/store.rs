@@ -3,11 +3,12 @@
 //! One connection writes, in the thread of the queue; others read. The schema grows by numbered migrations; a file written by a
 //! newer Rota, or by another user, is refused and left alone.
 
-use crate::api::State;
+use crate::api::{LiveEvent, State};
 use crate::profiles::{ClassKey, Profile, Profiles};
 use crate::record::{Record, Spec};
 use crate::text::Text;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use crate::watchmen::ClientRow;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, ToSql, params};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::os::unix::fs::OpenOptionsExt;
@@ -85,6 +86,40 @@ ALTER TABLE jobs ADD COLUMN memory_mib INTEGER;
 ALTER TABLE jobs ADD COLUMN ooms INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE profiles (
   uid INTEGER NOT NULL, class TEXT NOT NULL, gpu_type TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (uid, class, gpu_type)) STRICT, WITHOUT ROWID;
+", "
+CREATE TABLE tokens (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, hash BLOB NOT NULL UNIQUE, uid INTEGER NOT NULL, user TEXT NOT NULL, name TEXT NOT NULL, scope TEXT NOT NULL,
+  created_ns INTEGER NOT NULL, expires_ns INTEGER, used_ns INTEGER, UNIQUE (uid, name)) STRICT;
+", "
+CREATE TABLE runs (
+  job INTEGER NOT NULL, attempt INTEGER NOT NULL, user TEXT NOT NULL, name TEXT, project TEXT, gpus TEXT NOT NULL, share_milli INTEGER NOT NULL,
+  start_ns INTEGER NOT NULL, end_ns INTEGER, ending TEXT, energy_joules REAL, idle_s REAL, known_s REAL,
+  length_class INTEGER GENERATED ALWAYS AS (CASE
+    WHEN end_ns IS NULL THEN NULL
+    WHEN end_ns - start_ns <= 60000000000 THEN 0
+    WHEN end_ns - start_ns <= 3600000000000 THEN 1
+    WHEN end_ns - start_ns <= 86400000000000 THEN 2
+    WHEN end_ns - start_ns <= 2592000000000000 THEN 3
+    ELSE 4 END) VIRTUAL,
+  PRIMARY KEY (job, attempt)) STRICT, WITHOUT ROWID;
+CREATE INDEX gpu_samples_fine ON gpu_samples(wall_s) WHERE span_s < 60;
+CREATE INDEX job_samples_fine ON job_samples(wall_s) WHERE span_s < 60;
+CREATE INDEX runs_by_length ON runs(length_class, start_ns);
+CREATE TABLE gpus (uuid TEXT PRIMARY KEY, number INTEGER NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, seen_ns INTEGER NOT NULL) STRICT;
+INSERT OR IGNORE INTO runs (job, attempt, user, name, gpus, share_milli, start_ns, end_ns, ending, energy_joules)
+  SELECT began.job, json_extract(began.detail, '$.attempt'), jobs.user, json_extract(jobs.spec, '$.name'), json_extract(began.detail, '$.uuids'), 1000,
+    began.wall_ns, max(began.wall_ns, ended.wall_ns), ended.kind, CASE WHEN jobs.attempts = 1 THEN jobs.energy_joules END
+  FROM events AS began JOIN jobs ON jobs.id = began.job
+  LEFT JOIN events AS ended ON ended.seq = (
+    SELECT min(seq) FROM events AS later WHERE later.job = began.job AND later.seq > began.seq
+      AND later.kind IN ('finished','failed','preempted','evicted','retried','cancelled','lost'))
+  WHERE began.kind = 'started' AND json_array_length(began.detail, '$.uuids') > 0;
+", "
+CREATE TABLE clients (job INTEGER PRIMARY KEY, requested_ns INTEGER NOT NULL, tie TEXT) STRICT;
+", "
+CREATE TABLE notify_targets (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, uid INTEGER, user TEXT NOT NULL, kind TEXT NOT NULL, address TEXT NOT NULL, secret TEXT, on_events TEXT NOT NULL,
+  is_trusted INTEGER NOT NULL, told INTEGER NOT NULL, given_up INTEGER NOT NULL, problem TEXT) STRICT;
 "];
 
 /// The columns of a job, in the order in which [`read_job`] takes them.
@@ -117,6 +152,12 @@ pub struct Event {
     pub kind: String,
     /// More, by kind.
     pub detail: serde_json::Value,
+}
+
+impl From<Event> for LiveEvent {
+    fn from(event: Event) -> Self {
+        Self { seq: event.seq, at: crate::clock::rfc3339(event.wall_ns), kind: event.kind, job: event.job, detail: event.detail }
+    }
 }
 
 /// The writing connection.
@@ -222,7 +263,8 @@ impl Store {
     /// How the jobs that others wait for ended, where they have.
     pub fn states_of(&self, ids: &[u64]) -> Result<HashMap<u64, State>, StoreError> {
         let mut states = HashMap::new();
-        for id in ids {
+        // No job was ever given a number that the store cannot hold.
+        for id in ids.iter().filter(|id| i64::try_from(**id).is_ok()) {
             let found: Option<String> = self.read(|connection| {
                 connection.query_row("SELECT state FROM jobs WHERE id = ?1", [id], |row| row.get(0)).optional()
             })?;
@@ -267,7 +309,21 @@ impl Store {
         Ok(Profiles::load(rows))
     }
 
-    fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    /// Clients of watchmen that are listed.
+    pub fn clients(&self) -> Result<Vec<ClientRow>, StoreError> {
+        self.read(|connection| {
+            let row = |row: &Row<'_>| {
+                let tie: Option<String> = row.get(2)?;
+                // One that cannot be read is as if its process were not known.
+                let tie = tie.and_then(|text| serde_json::from_str(&text).ok());
+                Ok(ClientRow { job: row.get(0)?, requested_ns: row.get(1)?, tie })
+            };
+            connection.prepare("SELECT job, requested_ns, tie FROM clients ORDER BY job")?.query_map([], row)?.collect()
+        })
+    }
+
+    /// Anything else that only reads.
+    pub fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         query(&self.connection).map_err(|source| explain(&self.path, source))
     }
 }
@@ -296,7 +352,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes what has become of a job; what was asked for never changes but for its priority.
+    /// Writes what has become of a job; what was asked for stays as it was.
     pub fn update_job(&mut self, job: &Record) -> rusqlite::Result<()> {
         let json = |value: &dyn erased::Json| value.text();
         self.connection.prepare_cached(
@@ -309,6 +365,13 @@ impl Writer<'_> {
             job.started_ns, job.finished_ns, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before,
             job.cancel, job.peak_memory_mib, job.energy_joules, job.memory_mib, job.ooms,
         ])?;
+        Ok(())
+    }
+
+    /// Writes what is asked of a job, where that was changed.
+    pub fn update_spec(&mut self, job: &Record) -> rusqlite::Result<()> {
+        let json = |value: &dyn erased::Json| value.text();
+        self.connection.prepare_cached("UPDATE jobs SET spec = ?2 WHERE id = ?1")?.execute(params![job.id, json(&*job.spec)])?;
         Ok(())
     }
 
@@ -358,13 +421,30 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Keeps when a client of watchmen was last heard of, and the process it is tied to.
+    pub fn put_client(&mut self, row: &ClientRow) -> rusqlite::Result<()> {
+        let tie = row.tie.as_ref().map(erased::Json::text);
+        self.connection.prepare_cached("INSERT OR REPLACE INTO clients VALUES (?1, ?2, ?3)")?.execute(params![
+            row.job,
+            row.requested_ns,
+            tie
+        ])?;
+        Ok(())
+    }
+
+    /// Does not list a client any more; its job stays in the history.
+    pub fn forget_client(&mut self, job: u64) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("DELETE FROM clients WHERE job = ?1")?.execute([job])?;
+        Ok(())
+    }
+
     /// Forgets a class.
     pub fn forget_profile(&mut self, key: &ClassKey) -> rusqlite::Result<()> {
         self.connection.execute("DELETE FROM profiles WHERE uid = ?1 AND class = ?2", params![key.uid, key.class])?;
         Ok(())
     }
 
-    /// The connection, for samples.
+    /// The connection, for what has a file of its own: samples, tokens.
     pub fn connection(&self) -> &Connection {
         self.connection
     }
@@ -423,7 +503,24 @@ fn read_job(row: &Row<'_>) -> rusqlite::Result<Record> {
     })
 }
 
+/// An event from the columns seq, `wall_ns`, at, job, kind and detail.
+pub fn read_event(row: &Row<'_>) -> rusqlite::Result<Event> {
+    let detail: String = row.get(5)?;
+    Ok(Event {
+        seq: row.get(0)?,
+        wall_ns: row.get(1)?,
+        at: row.get(2)?,
+        job: row.get(3)?,
+        kind: row.get(4)?,
+        detail: serde_json::from_str(&detail).unwrap_or_default(),
+    })
+}
+
 fn job_by_id(connection: &Connection, id: u64) -> rusqlite::Result<Option<Record>> {
+    if i64::try_from(id).is_err() {
+        // No job was ever given such a number.
+        return Ok(None);
+    }
     connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?1"))?.query_row([id], read_job).optional()
 }
 
@@ -445,6 +542,21 @@ fn is_full(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < 1 << 20)
 }
 
+/// Says whether a store is whole, beside the daemon that writes it or without one: how many jobs it has.
+pub fn check(path: &Path) -> Result<u64, StoreError> {
+    let archive = Archive::open(path)?;
+    let known = MIGRATIONS.len().cast_signed() as i64;
+    let (found, health, jobs): (i64, String, u64) = archive.read(|connection| {
+        let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let health = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        Ok((found, health, connection.query_row("SELECT count(*) FROM jobs", [], |row| row.get(0))?))
+    })?;
+    if found > known {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    if health == "ok" { Ok(jobs) } else { Err(StoreError::Damaged { path: path.to_owned(), problem: health }) }
+}
+
 /// A reading connection, for whoever asks about the past.
 pub struct Archive {
     connection: Connection,
@@ -459,11 +571,24 @@ pub struct Past {
     /// Only in this state.
     pub state: Option<State>,
     /// Only of this user.
-    pub uid: Option<u32>,
+    pub user: Option<String>,
     /// Only those that ended at or after this moment, in nanoseconds since 1970.
     pub since_ns: Option<i64>,
+    /// Only those that ended before this moment.
+    pub until_ns: Option<i64>,
+    /// Only those with this in their name or their command, in lower case.
+    pub text: Option<String>,
     /// No more than this.
-    pub limit: u32,
+    pub limit: usize,
+}
+
+impl Past {
+    /// A part of the text that is the same in every way of writing it, for a first look at what is written down.
+    fn pattern(&self) -> Option<String> {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "./=-".contains(letter);
+        let words = self.text.as_deref()?.split(|letter| !is_plain(letter));
+        words.max_by_key(|word| word.len()).map(|word| format!("%{word}%"))
+    }
 }
 
 impl Archive {
@@ -480,18 +605,53 @@ impl Archive {
         self.read(|connection| job_by_id(connection, id))
     }
 
+    /// Where a job is, as far as the store knows.
+    pub fn state_of(&self, id: u64) -> Result<Option<State>, StoreError> {
+        let word: Option<String> = self.read(|connection| {
+            connection.prepare_cached("SELECT state FROM jobs WHERE id = ?1")?.query_row([id], |row| row.get(0)).optional()
+        })?;
+        Ok(word.and_then(|word| State::from_word(&word)))
+    }
+
     /// Jobs that are over, the latest first.
     pub fn past(&self, past: &Past) -> Result<Vec<Record>, StoreError> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM jobs WHERE state IN ('done','failed','cancelled','lost') AND (?1 IS NULL OR id < ?1)
-             AND (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR uid = ?3) AND (?4 IS NULL OR finished_ns >= ?4) ORDER BY id DESC LIMIT ?5"
-        );
+        let before = past.before.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
+        let (state, pattern) = (past.state.map(State::word), past.pattern());
+        let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE state IN ('done','failed','cancelled','lost')");
+        let mut parameters: Vec<&dyn ToSql> = Vec::new();
+        let conditions: [(&str, Option<&dyn ToSql>); 6] = [
+            ("id < ?", before.as_ref().map(|value| value as _)),
+            ("state = ?", state.as_ref().map(|value| value as _)),
+            ("user = ?", past.user.as_ref().map(|value| value as _)),
+            ("finished_ns >= ?", past.since_ns.as_ref().map(|value| value as _)),
+            ("finished_ns < ?", past.until_ns.as_ref().map(|value| value as _)),
+            // Bytes that are no text are written down in a way that hides them from a first look.
+            ("(spec LIKE ? OR spec LIKE '%base64%')", pattern.as_ref().map(|value| value as _)),
+        ];
+        for (condition, parameter) in conditions {
+            if let Some(parameter) = parameter {
+                parameters.push(parameter);
+                sql.push_str(" AND ");
+                sql.push_str(condition);
+            }
+        }
+        sql.push_str(" ORDER BY id DESC");
         self.read(|connection| {
-            connection
-                .prepare_cached(&sql)?
-                .query_map(params![past.before, past.state.map(State::word), past.uid, past.since_ns, past.limit], read_job)?
-                .collect()
+            let mut query = connection.prepare_cached(&sql)?;
+            let parameters = parameters.as_slice();
+            let records = query.query_map(parameters, read_job)?.filter(|record| match (record, &past.text) {
+                (Ok(record), Some(text)) => crate::http::says(record, text),
+                _ => true,
+            });
+            records.take(past.limit).collect()
         })
+    }
+
+    /// The number of the last event.
+    pub fn newest_event(&self) -> Result<u64, StoreError> {
+        let newest: Option<u64> =
+            self.read(|connection| connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0)))?;
+        Ok(newest.unwrap_or(0))
     }
 
     /// Events after a number.
@@ -499,17 +659,7 @@ impl Archive {
         self.read(|connection| {
             connection
                 .prepare_cached("SELECT seq, wall_ns, at, job, kind, detail FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2")?
-                .query_map(params![seq, limit], |row| {
-                    let detail: String = row.get(5)?;
-                    Ok(Event {
-                        seq: row.get(0)?,
-                        wall_ns: row.get(1)?,
-                        at: row.get(2)?,
-                        job: row.get(3)?,
-                        kind: row.get(4)?,
-                        detail: serde_json::from_str(&detail).unwrap_or_default(),
-                    })
-                })?
+                .query_map(params![seq, limit], read_event)?
                 .collect()
         })
     }

@@ -3,6 +3,8 @@
 use crate::api::{self, GpuState};
 use crate::config::OnLoss;
 use crate::platform::{Look, Platform};
+use crate::record::Record;
+use crate::runs::{IDLE_PERCENT, Measure, measured_between};
 use crate::store::Entry;
 use crate::world::{LiveWorld, StopCause};
 use rota_core::{Event, GpuId, MilliGpu, Slice};
@@ -37,6 +39,8 @@ pub(crate) struct Telemetry {
     looked_ns: Option<u64>,
     gpu_sums: Vec<Sum>,
     job_sums: HashMap<u64, Sum>,
+    /// What was measured of the runs under way, by job and attempt.
+    runs: HashMap<(u64, u32), Measure>,
     sample_began_s: Option<i64>,
     pending: Vec<Sample>,
     thinned_s: i64,
@@ -45,8 +49,9 @@ pub(crate) struct Telemetry {
 /// Sums of what was seen since the last sample.
 #[derive(Clone, Default)]
 struct Sum {
+    /// Of a job with several GPUs, one for each of them.
     looks: f64,
-    memory_mib: f64,
+    memory_mib: Option<f64>,
     utilisation: Option<f64>,
     memory_utilisation: Option<f64>,
     power_watts: Option<f64>,
@@ -85,10 +90,35 @@ impl Telemetry {
             looked_ns: None,
             gpu_sums: vec![Sum::default(); gpus],
             job_sums: HashMap::new(),
+            runs: HashMap::new(),
             sample_began_s: None,
             pending: Vec::new(),
             thinned_s: 0,
         }
+    }
+
+    /// What was measured of the present run of a job.
+    pub fn measure_of(&self, record: &Record) -> Measure {
+        self.runs.get(&(record.id, record.attempts)).copied().unwrap_or_default()
+    }
+
+    /// A job has left its GPUs: what was seen of it since the last sample is a sample of its own, so that a short job has one.
+    pub fn end_run(&mut self, record: &Record, now_s: i64) {
+        self.runs.remove(&(record.id, record.attempts));
+        if let Some(sum) = self.job_sums.remove(&record.id) {
+            let sample = self.sample_of(record, &sum, now_s);
+            self.pending.push(sample);
+        }
+    }
+
+    /// What a job did since the last sample, or since it began if that was later.
+    fn sample_of(&self, record: &Record, sum: &Sum, now_s: i64) -> Sample {
+        let started_s = record.started_ns.map_or(i64::MIN, |started| started / 1_000_000_000);
+        let span_s = (now_s - self.sample_began_s.unwrap_or(now_s).max(started_s)).max(1);
+        let mut mean = sum.mean();
+        let gpus = record.gpu_uuids.len() as f64;
+        mean.power_watts = mean.power_watts.map(|watts| watts * gpus);
+        Sample { whose: Whose::Job(record.id), wall_s: now_s, span_s, mean }
     }
 }
 
@@ -97,7 +127,7 @@ impl Sum {
         let mean = |sum: Option<f64>| sum.map(|sum| sum / self.looks);
         Self {
             looks: 1.0,
-            memory_mib: self.memory_mib / self.looks,
+            memory_mib: mean(self.memory_mib),
             utilisation: mean(self.utilisation),
             memory_utilisation: mean(self.memory_utilisation),
             power_watts: mean(self.power_watts),
@@ -107,7 +137,8 @@ impl Sum {
 }
 
 impl<P: Platform> LiveWorld<P> {
-    pub(crate) fn take_looks(&mut self, looks: Vec<Look>, state: &EngineState, events: &mut Vec<Event>) {
+    pub(crate) fn take_looks(&mut self, mut looks: Vec<Look>, state: &EngineState, events: &mut Vec<Event>) {
+        self.bring_home(&mut looks);
         let now_ns = self.platform.now().0;
         let seconds = self.telemetry.looked_ns.map_or(0.0, |before| now_ns.saturating_sub(before) as f64 / 1e9);
         self.telemetry.looked_ns = Some(now_ns);
@@ -118,6 +149,7 @@ impl<P: Platform> LiveWorld<P> {
             self.measure(gpu, look, seconds);
         }
         self.telemetry.looks = looks;
+        self.tend_clients();
         for gpu in std::mem::take(&mut self.mps_lingers) {
             self.end_mps(gpu);
         }
@@ -127,6 +159,7 @@ impl<P: Platform> LiveWorld<P> {
         }
         let running = self.running().map(|record| (record.id, record.attempts)).collect::<HashSet<_>>();
         self.telemetry.marked.retain(|run| running.contains(run));
+        self.telemetry.runs.retain(|run, _| running.contains(run));
         self.telemetry.awaits_look = false;
         self.show_gpus(state);
         self.sample();
@@ -224,8 +257,9 @@ impl<P: Platform> LiveWorld<P> {
             _ => by_power,
         };
         let uuid = self.machine.devices[gpu.index()].uuid.clone();
+        self.board.metrics.drew(&uuid, drawn);
         let on_it = self.running().filter(|record| record.gpu_uuids.contains(&uuid));
-        let on_it = on_it.map(|record| (record.id, record.energy_joules)).collect::<Vec<_>>();
+        let on_it = on_it.cloned().collect::<Vec<_>>();
         let use_of = |job: u64| {
             let of_job = |process: &&rota_gpu::Process| {
                 look.processes.iter().any(|known| known.pid == process.pid && known.job == Some(job))
@@ -237,38 +271,54 @@ impl<P: Platform> LiveWorld<P> {
                 Some(f64::from(uses.iter().flatten().sum::<u32>()))
             }
         };
-        let uses = on_it.iter().map(|(job, _)| use_of(*job)).collect::<Vec<_>>();
+        let uses = on_it.iter().map(|record| use_of(record.id)).collect::<Vec<_>>();
         let total = uses.iter().copied().sum::<Option<f64>>().filter(|total| *total > 0.0);
         let mut view = self.board.write();
-        for ((job, earlier), used) in on_it.iter().zip(&uses) {
+        for (record, used) in on_it.iter().zip(&uses) {
             let part = match (total, used) {
                 (Some(total), Some(part)) => part / total,
                 _ => 1.0 / on_it.len() as f64,
             };
-            let memory = look
-                .processes
-                .iter()
-                .filter(|process| process.job == Some(*job))
-                .filter_map(|process| process.memory_mib)
-                .sum::<u64>();
-            let measured = view
-                .measured
-                .entry(*job)
-                .or_insert_with(|| crate::board::Measured { energy_joules: earlier.unwrap_or(0.0), ..Default::default() });
+            let own = look.processes.iter().filter(|process| process.job == Some(record.id));
+            let (mut memory, mut is_memory_known) = (0, true);
+            for process in own {
+                memory += process.memory_mib.unwrap_or(0);
+                is_memory_known &= process.memory_mib.is_some();
+            }
+            let measured = view.measured.entry(record.id).or_insert_with(|| crate::board::Measured {
+                energy_joules: record.energy_joules.unwrap_or(0.0),
+                ..Default::default()
+            });
             measured.energy_joules += drawn.unwrap_or(0.0) * part;
             measured.peak_memory_mib = measured.peak_memory_mib.max(memory);
             measured.memory_mib = memory;
-            measured.utilisation_percent = used.or(reading.utilisation_percent.filter(|_| on_it.len() == 1).map(f64::from));
+            // Where the driver tells only what all jobs on a GPU make of it, a GPU that is busy is no waste of any of them.
+            measured.utilisation_percent = used.or(reading.utilisation_percent.map(f64::from));
             measured.power_watts = reading.power_watts.map(|watts| watts * part);
-            let sum = self.telemetry.job_sums.entry(*job).or_default();
+            let is_new = !self.telemetry.runs.contains_key(&(record.id, record.attempts));
+            let run = self.telemetry.runs.entry((record.id, record.attempts)).or_insert_with(|| {
+                // An earlier daemon may have seen the beginning of it.
+                let began_s = record.started_ns.unwrap_or(0) / 1_000_000_000;
+                let seen = self.store.read(|connection| measured_between(connection, record.id, began_s, i64::MAX));
+                let ran_s = (self.platform.wall_ns() / 1_000_000_000 - began_s) as f64;
+                let gpus = record.gpu_uuids.len() as f64;
+                seen.ok().and_then(|seen| seen.over(ran_s.min(seen.powered_s.max(seen.known_s)), gpus)).unwrap_or_default()
+            });
+            add(&mut run.energy_joules, drawn.map(|drawn| drawn * part));
+            // The first look at a run may tell of the time before it.
+            if let Some(percent) = measured.utilisation_percent.filter(|_| !is_new) {
+                run.known_s += seconds;
+                run.idle_s += if percent < IDLE_PERCENT { seconds } else { 0.0 };
+            }
+            let sum = self.telemetry.job_sums.entry(record.id).or_default();
             sum.looks += 1.0;
-            sum.memory_mib += memory as f64;
+            add(&mut sum.memory_mib, is_memory_known.then_some(memory as f64));
             add(&mut sum.utilisation, measured.utilisation_percent);
             add(&mut sum.power_watts, measured.power_watts);
         }
         let sum = &mut self.telemetry.gpu_sums[gpu.index()];
         sum.looks += 1.0;
-        sum.memory_mib += reading.memory_used_mib as f64;
+        add(&mut sum.memory_mib, Some(reading.memory_used_mib as f64));
         add(&mut sum.utilisation, reading.utilisation_percent.map(f64::from));
         add(&mut sum.memory_utilisation, reading.memory_utilisation_percent.map(f64::from));
         add(&mut sum.power_watts, reading.power_watts);
@@ -328,7 +378,6 @@ impl<P: Platform> LiveWorld<P> {
         if now_s - began < interval && now_s >= began {
             return;
         }
-        self.telemetry.sample_began_s = Some(now_s);
         let span_s = (now_s - began).max(1);
         for (device, sum) in self.machine.devices.iter().zip(&mut self.telemetry.gpu_sums) {
             let sum = std::mem::take(sum);
@@ -338,8 +387,12 @@ impl<P: Platform> LiveWorld<P> {
             }
         }
         for (job, sum) in std::mem::take(&mut self.telemetry.job_sums) {
-            self.telemetry.pending.push(Sample { whose: Whose::Job(job), wall_s: now_s, span_s, mean: sum.mean() });
+            if let Some(record) = self.jobs.get(&job) {
+                let sample = self.telemetry.sample_of(record, &sum, now_s);
+                self.telemetry.pending.push(sample);
+            }
         }
+        self.telemetry.sample_began_s = Some(now_s);
         let oldest = self.telemetry.pending.first().map_or(now_s, |sample| sample.wall_s);
         if now_s - oldest >= WRITE_SECONDS {
             self.write_samples(now_s);
@@ -350,7 +403,11 @@ impl<P: Platform> LiveWorld<P> {
     pub(crate) fn write_samples(&mut self, now_s: i64) {
         let pending = std::mem::take(&mut self.telemetry.pending);
         let thin = now_s - self.telemetry.thinned_s >= 3600;
-        let fine_from = now_s - (self.config.telemetry.fine_hours * 3600.0) as i64;
+        if pending.is_empty() && !thin {
+            return;
+        }
+        // A minute is thinned whole.
+        let fine_from = (now_s - (self.config.telemetry.fine_hours * 3600.0) as i64) / COARSE_SECONDS * COARSE_SECONDS;
         let keep_from = now_s - (self.config.telemetry.keep_days * 86_400.0) as i64;
         let outcome = self.store.transaction(|writer| {
             let connection = writer.connection();
@@ -388,8 +445,9 @@ impl<P: Platform> LiveWorld<P> {
 
 /// Means over a minute in place of fine samples, and nothing in place of old ones.
 fn thinning(fine_from: i64, keep_from: i64) -> String {
-    let minute = format!("wall_s / {COARSE_SECONDS} * {COARSE_SECONDS}");
-    let fine = format!("wall_s < {fine_from} AND span_s < {COARSE_SECONDS}");
+    // A sample stands for the time before it: the minute that ends with it, or after it.
+    let minute = format!("(wall_s + {COARSE_SECONDS} - 1) / {COARSE_SECONDS} * {COARSE_SECONDS}");
+    let fine = format!("wall_s <= {fine_from} AND span_s < {COARSE_SECONDS}");
     format!(
         "CREATE TEMP TABLE coarse AS SELECT gpu, {minute} AS wall_s, {COARSE_SECONDS} AS span_s, avg(memory_used_mib), avg(utilisation),
            avg(memory_utilisation), avg(power_watts), avg(temperature_c) FROM gpu_samples WHERE {fine} GROUP BY 1, 2;

@@ -4,6 +4,8 @@ use nix::unistd::{Gid, Uid, User, getgrouplist};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Names of user ids, looked up once.
 #[derive(Default)]
@@ -36,4 +38,24 @@ pub fn groups_of(name: &str, gid: u32) -> Vec<u32> {
 /// Who owns a process.
 pub fn owner_of_process(pid: u32) -> Option<u32> {
     std::fs::metadata(format!("/proc/{pid}")).ok().map(|meta| meta.uid())
+}
+
+/// Users by their ids, looked up at most once a minute: the directory may be far away, and every request asks.
+#[derive(Default)]
+pub struct Directory(Mutex<HashMap<u32, (Instant, String, u32)>>);
+
+impl Directory {
+    /// The name and the group of a user.
+    pub fn find(&self, uid: u32) -> (String, u32) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((since, name, gid)) = known.get(&uid)
+            && since.elapsed() < Duration::from_mins(1)
+        {
+            return (name.clone(), *gid);
+        }
+        let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+        let (name, gid) = user.map_or_else(|| (format!("uid {uid}"), uid), |user| (user.name, user.gid.as_raw()));
+        known.insert(uid, (Instant::now(), name.clone(), gid));
+        (name, gid)
+    }
 }

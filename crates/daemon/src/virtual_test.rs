@@ -88,8 +88,8 @@ impl VirtualPlatform {
 
     /// Somebody came to GPUs or left them: those who share them go on at another speed.
     fn pace(&mut self, gpus: &[u32]) {
-        let shares = |job: u64| self.asks[job as usize - 1].memory_mib.is_some();
-        let sharers = self.running.iter().filter(|(job, _)| shares(**job));
+        let does_share = |job: u64| self.asks[job as usize - 1].memory_mib.is_some();
+        let sharers = self.running.iter().filter(|(job, _)| does_share(**job));
         let sharers =
             sharers.map(|(job, process)| (*job, self.asks[*job as usize - 1].kind, process.gpus[0])).collect::<Vec<_>>();
         for &(job, kind, gpu) in sharers.iter().filter(|(_, _, gpu)| gpus.contains(gpu)) {

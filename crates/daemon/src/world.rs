@@ -11,6 +11,7 @@ use crate::machine::Machine;
 use crate::platform::{Caller, Message, Outcome, Platform, Refusal, RefusalKind, Run};
 use crate::profiles::{ClassKey, Profiles};
 use crate::record::Record;
+use crate::runs::ENDS;
 use crate::store::{Entry, Stamp, Store, StoreError};
 use crate::text::Text;
 use rota_core::bind::Binder;
@@ -125,17 +126,23 @@ impl<P: Platform> LiveWorld<P> {
     /// A world whose jobs are those of the store. They are admitted to a scheduler by [`Self::restore`].
     pub fn new(platform: P, store: Store, board: Arc<Board>, config: Config, machine: Machine) -> Result<Self, StoreError> {
         let (last_job, last_seq, _) = store.last()?;
-        let jobs = store.unfinished()?.into_iter().map(|record| (record.id, Arc::new(record))).collect::<BTreeMap<_, _>>();
+        let mut jobs = store.unfinished()?.into_iter().map(|record| (record.id, Arc::new(record))).collect::<BTreeMap<_, _>>();
         let (doomed_sender, doomed) = std::sync::mpsc::channel();
         let policy =
             store.meta("policy")?.filter(|policy| rota_policy::build(policy).is_ok()).unwrap_or_else(|| config.policy.clone());
         let draining = store.meta("draining")?.as_deref() == Some("yes");
         let profiles = store.profiles()?;
+        store.tokens()?.into_iter().for_each(|token| board.tokens.insert(token));
+        let clients = crate::watchmen::restored(&store, &mut jobs, platform.now())?;
         {
             let mut view = board.write();
             view.jobs.clone_from(&jobs);
+            for record in jobs.values() {
+                board.metrics.moved(None, Some(record));
+            }
             view.policy.clone_from(&policy);
             view.draining = draining;
+            view.clients = clients;
         }
         Ok(Self {
             profiles,
@@ -204,6 +211,8 @@ impl<P: Platform> LiveWorld<P> {
         }
         let stamp = self.stamp();
         let first_seq = self.next_seq;
+        let board = Arc::clone(&self.board);
+        let began = std::time::Instant::now();
         let outcome = self.store.transaction(|writer| {
             for (change, seq) in changes.iter_mut().zip(first_seq..) {
                 if let Some(env) = &change.env {
@@ -212,10 +221,26 @@ impl<P: Platform> LiveWorld<P> {
                 } else {
                     writer.update_job(&change.record)?;
                 }
+                let record = &change.record;
+                if self.jobs.get(&record.id).is_some_and(|before| !Arc::ptr_eq(&before.spec, &record.spec)) {
+                    writer.update_spec(record)?;
+                }
+                match change.entry.kind {
+                    "started" => writer.begin_run(record, self.model.of(record).1, stamp)?,
+                    kind if ENDS.contains(&kind) => {
+                        let measure = self.telemetry.measure_of(record);
+                        writer.end_run(record, kind, measure, ended_ns(&change.entry).unwrap_or(stamp.wall_ns))?;
+                    }
+                    _ => {}
+                }
+                if change.record.spec.client.is_some() {
+                    writer.put_client(&board.read().clients.row(&change.record, stamp.wall_ns))?;
+                }
                 writer.event(seq, stamp, &change.entry)?;
             }
             Ok(())
         });
+        self.board.metrics.wrote(began.elapsed());
         self.note_store(&outcome);
         outcome?;
         self.next_seq += changes.len() as u64;
@@ -223,10 +248,12 @@ impl<P: Platform> LiveWorld<P> {
         let mut view = self.board.write();
         for (change, seq) in changes.into_iter().zip(first_seq..) {
             let record = Arc::new(change.record);
+            view.clients.note(&record, stamp);
+            self.board.metrics.changed(self.jobs.get(&record.id).map(|before| &**before), &record, change.entry.kind, stamp.at);
             if record.state.has_gpus() {
                 self.on_gpus.insert(record.id);
-            } else {
-                self.on_gpus.remove(&record.id);
+            } else if self.on_gpus.remove(&record.id) {
+                self.telemetry.end_run(&record, stamp.wall_ns / 1_000_000_000);
             }
             if record.state.is_over() {
                 self.jobs.remove(&record.id);
@@ -318,7 +345,13 @@ impl<P: Platform> LiveWorld<P> {
         // Who has gone away does not want the answer any more.
         match message {
             Message::Claim(claim, caller, reply) => _ = reply.send(self.claim(&claim, &caller, state, events)),
+            Message::Register(registration, caller, reply) => {
+                _ = reply.send(self.register(&registration, &caller, state, events));
+            }
+            Message::Pinged(job, asker) => self.pinged(job, asker),
+            Message::LetGo(job, caller, reply) => _ = reply.send(self.let_go(job, &caller, state, events)),
             Message::Act(verb, ids, caller, reply) => _ = reply.send(self.act(verb, &ids, &caller, state, events)),
+            Message::Prioritise(id, priority, caller, reply) => _ = reply.send(self.prioritise(id, priority, &caller, state)),
             Message::Looked(looks) => self.take_looks(looks, state, events),
             Message::Explain(id, caller, reply) => _ = reply.send(self.explain(id, &caller, state)),
             Message::Drain(drain, caller, reply) => _ = reply.send(self.drain(&drain, &caller, state, events)),
@@ -328,6 +361,7 @@ impl<P: Platform> LiveWorld<P> {
                 self.write_samples(self.platform.wall_ns() / 1_000_000_000);
                 _ = reply.send(Ok(()));
             }
+            Message::Tokens(change, reply) => _ = reply.send(self.change_tokens(change)),
             Message::Profiles(caller, reply) => _ = reply.send(Ok(self.profiles_of(&caller))),
             Message::Forget(class, caller, reply) => _ = reply.send(self.forget_profile(class, &caller, state, events)),
             Message::Shutdown => self.leave = Some(Leave::Exit),
@@ -629,6 +663,7 @@ impl<P: Platform> LiveWorld<P> {
     /// Only for those who look: to the store, starting and running are the same until the supervisor says more.
     pub(crate) fn show_running(&mut self, record: &Record) {
         let record = Arc::new(Record { state: State::Running, ..record.clone() });
+        self.board.metrics.moved(self.jobs.get(&record.id).map(|before| &**before), Some(&record));
         self.board.write().jobs.insert(record.id, Arc::clone(&record));
         self.jobs.insert(record.id, record);
     }
@@ -640,6 +675,7 @@ impl<P: Platform> LiveWorld<P> {
             let length = now.since(self.polled_at);
             self.rest_until = Time(now.0 + (length.0 * REST_FACTOR).min(REST_MAX_NS));
             let seconds = length.seconds();
+            self.board.metrics.decided(seconds);
             let mut view = self.board.write();
             view.decisions += 1;
             view.decision_seconds_max = view.decision_seconds_max.max(seconds);
@@ -675,6 +711,12 @@ impl<P: Platform> LiveWorld<P> {
             self.tell(events, EventKind::Occupied { gpu, share: held.share, memory_mib: held.memory_mib });
         }
     }
+}
+
+/// When a run really ended, which may be long before anybody heard of it.
+fn ended_ns(entry: &Entry) -> Option<i64> {
+    let ended: jiff::Timestamp = entry.detail.get("ended_at")?.as_str()?.parse().ok()?;
+    i64::try_from(ended.as_nanosecond()).ok()
 }
 
 /// What jobs are counted with on a machine.

@@ -96,6 +96,12 @@ impl State {
         Ok(())
     }
 
+    /// Gives a job another priority; whoever ranks jobs by it looks at this one again.
+    pub fn reprioritise(&mut self, job: JobId, priority: i32) {
+        Arc::make_mut(&mut self.bound).reprioritise(job, priority);
+        self.note_change(job);
+    }
+
     /// Takes in one event.
     pub fn apply(&mut self, event: &Event) {
         let now = event.time_ns;

@@ -33,6 +33,7 @@ pub use files::{ReportError, folder_names};
 pub use jobs_csv::write_jobs_csv;
 pub use measured::{Measured, Reading};
 pub use page::page_with;
+pub use plot::gantt_gpus::gantt_by_gpu;
 pub use plot::lines::{Line, LinePoint};
 pub use plot::sweep_cdf::Distribution;
 pub use png::DrawError;

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Which daemon is meant.
@@ -18,7 +19,8 @@ pub struct StateArgs {
 Examples:
   rota up --detach                                   this machine's GPUs, in the background
   rota up --virtual-gpus a100:4,t4:2 --state /tmp/q  try everything without a GPU
-  rota up --config /etc/rota.toml --foreground       for systemd")]
+  rota up --config /etc/rota.toml --foreground       for systemd
+  rota up --bind 0.0.0.0 --port 8443 --tls-cert cert.pem --tls-key key.pem    for other machines, with tokens")]
 pub struct UpArgs {
     #[command(flatten)]
     pub state: StateArgs,
@@ -28,9 +30,21 @@ pub struct UpArgs {
     /// Invented GPUs in place of real ones: real processes, modelled telemetry
     #[arg(long, value_name = "TYPE:COUNT,…")]
     pub virtual_gpus: Option<String>,
-    /// Port of the HTTP API on loopback; 0 takes any free one
+    /// Port of the HTTP API and the page; 0 takes any free one
     #[arg(long, value_name = "N")]
     pub port: Option<u16>,
+    /// Address to listen on; others than loopback need a certificate [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDR")]
+    pub bind: Option<IpAddr>,
+    /// Certificate chain for TLS, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its key, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// A second port on loopback for clients of watchmen [without a number: 62333]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "62333")]
+    pub watchmen_port: Option<u16>,
     /// Who runs next (`rota policies` lists them)
     #[arg(long, value_name = "P")]
     pub policy: Option<String>,
@@ -142,6 +156,9 @@ pub struct SubmitArgs {
     /// A name for people
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// What its GPU time is counted under, beside your name
+    #[arg(long, value_name = "NAME")]
+    pub project: Option<String>,
     /// A repeated submit with the same key returns the same job
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
@@ -328,6 +345,28 @@ pub struct JobsArgs {
     pub json: bool,
 }
 
+/// `rota priority`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota priority 17 10      ahead of those below 10
+  rota priority 17 -5      behind those above -5
+
+The policy `priority`, which is the default, looks at it; jobs that run keep their GPUs.")]
+pub struct PriorityArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The job, which waits or is held
+    #[arg(value_name = "ID")]
+    pub id: u64,
+    /// Higher runs first
+    #[arg(value_name = "N", allow_negative_numbers = true)]
+    pub priority: i32,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `rota wait`.
 #[derive(Args)]
 pub struct WaitArgs {
@@ -403,6 +442,159 @@ pub enum PolicyVerb {
         #[command(flatten)]
         state: StateArgs,
     },
+}
+
+/// `rota token`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota token create --name laptop                        to submit, and to touch your own jobs
+  rota token create --name wall --scope read --expires 30d
+  rota token list
+  rota token revoke laptop
+
+On this machine nobody needs one: the daemon's socket knows its callers. Over the port, send `Authorization: Bearer TOKEN`.")]
+pub struct TokenArgs {
+    #[command(subcommand)]
+    pub verb: TokenVerb,
+}
+
+/// What a token allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ScopeWord {
+    /// To look
+    Read,
+    /// To submit, and to touch its owner's jobs
+    Submit,
+    /// Everything, for administrators
+    Admin,
+}
+
+/// What to do with tokens.
+#[derive(Subcommand)]
+pub enum TokenVerb {
+    /// Make one, and print it this once
+    Create {
+        #[command(flatten)]
+        state: StateArgs,
+        /// What to call it
+        #[arg(long, value_name = "NAME")]
+        name: String,
+        /// What it allows
+        #[arg(long, value_enum, default_value = "submit")]
+        scope: ScopeWord,
+        /// Whose it is [default: yours]
+        #[arg(long, value_name = "USER")]
+        user: Option<String>,
+        /// When it ends, as 12h or 30d [default: never]
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        expires: Option<f64>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List yours, or everybody's for an administrator
+    List {
+        #[command(flatten)]
+        state: StateArgs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// End one, with every session that was opened with it
+    Revoke {
+        #[command(flatten)]
+        state: StateArgs,
+        /// Its number or its name
+        #[arg(value_name = "ID|NAME")]
+        token: String,
+    },
+}
+
+/// `rota notify`.
+#[derive(Args)]
+pub struct NotifyArgs {
+    #[command(subcommand)]
+    pub verb: NotifyVerb,
+}
+
+/// What to do with those who are told.
+#[derive(Subcommand)]
+pub enum NotifyVerb {
+    /// Tell somebody what becomes of your jobs from now on
+    #[command(after_help = "\
+Examples:
+  rota notify add --mail me@example.org
+  rota notify add --webhook https://ci.example.org/rota --secret \"$SECRET\" --on started,finished,failed,cancelled
+  rota notify add --slack https://hooks.example.org/services/… --on failed")]
+    Add {
+        #[command(flatten)]
+        state: StateArgs,
+        /// A program: JSON by POST, signed with --secret
+        #[arg(long, value_name = "URL", group = "target", required_unless_present_any = ["mail", "slack", "dingtalk"])]
+        webhook: Option<String>,
+        /// A person by mail
+        #[arg(long, value_name = "ADDRESS", group = "target")]
+        mail: Option<String>,
+        /// A chat hook that takes `{"text": …}`
+        #[arg(long, value_name = "URL", group = "target")]
+        slack: Option<String>,
+        /// A chat hook of `DingTalk`, signed with --secret
+        #[arg(long, value_name = "URL", group = "target")]
+        dingtalk: Option<String>,
+        /// What messages are signed with
+        #[arg(long, value_name = "S", env = "ROTA_NOTIFY_SECRET", hide_env_values = true)]
+        secret: Option<String>,
+        /// Of what: started, finished, failed, cancelled [default: finished,failed]
+        #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::live::notify::event)]
+        on: Vec<rota_daemon::api::NotifyEvent>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show who is told
+    List {
+        #[command(flatten)]
+        state: StateArgs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell them no more
+    Remove {
+        #[command(flatten)]
+        state: StateArgs,
+        /// The targets
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<u64>,
+    },
+    /// Send something now, and say whether it arrived
+    Test {
+        #[command(flatten)]
+        state: StateArgs,
+        /// The target
+        #[arg(value_name = "ID")]
+        id: u64,
+    },
+}
+
+/// `rota doctor`.
+#[derive(Args)]
+#[command(after_help = "\
+Exit code 0 if jobs can run, 1 if something is to be fixed first.
+
+Examples:
+  rota doctor
+  rota doctor --json | jq '.[] | select(.level != \"ok\")'")]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The daemon's settings [default: /etc/rota.toml if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How GPUs are claimed.

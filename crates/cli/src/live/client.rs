@@ -58,6 +58,26 @@ impl Client {
         self.runtime.block_on(self.call(Method::GET, path, Bytes::new()))
     }
 
+    /// Asks for a list, page by page, until there is no more of it or `is_enough` says so.
+    pub fn pages<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        mut is_enough: impl FnMut(&[Vec<T>]) -> bool,
+    ) -> anyhow::Result<Vec<Vec<T>>> {
+        self.runtime.block_on(async {
+            let (mut pages, mut path) = (Vec::new(), path.to_owned());
+            loop {
+                let response = accepted(self.request(Method::GET, &path, Bytes::new()).await?).await?;
+                let next = next_page(&response);
+                pages.push(self.understood(response).await?);
+                match next {
+                    Some(next) if !is_enough(&pages) => path = next,
+                    _ => return Ok(pages),
+                }
+            }
+        })
+    }
+
     /// Asks for something to be done.
     pub fn send<T: DeserializeOwned>(&self, method: Method, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
         let body = Bytes::from(serde_json::to_vec(body)?);
@@ -94,7 +114,10 @@ impl Client {
 
     /// Asks for something, or for something to be done.
     pub async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<T> {
-        let response = accepted(self.request(method, path, body).await?).await?;
+        self.understood(accepted(self.request(method, path, body).await?).await?).await
+    }
+
+    async fn understood<T: DeserializeOwned>(&self, response: Response<Incoming>) -> anyhow::Result<T> {
         let body = response.into_body().collect().await.map_err(|_| self.lost())?.to_bytes();
         serde_json::from_slice(&body)
             .context("the daemon's answer cannot be understood; are `rota` and the daemon of one version?")
@@ -118,6 +141,13 @@ impl Client {
         self.missed.set(true);
         anyhow::Error::new(Failure("the daemon went away before it had answered".to_owned()))
     }
+}
+
+/// Where a list goes on.
+fn next_page(response: &Response<Incoming>) -> Option<String> {
+    let links = response.headers().get(hyper::header::LINK)?.to_str().ok()?;
+    let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;
+    Some(next.split_once('<')?.1.split_once('>')?.0.to_owned())
 }
 
 fn no_daemon(socket: &Path, error: &std::io::Error) -> anyhow::Error {

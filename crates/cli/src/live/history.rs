@@ -5,26 +5,10 @@ use crate::live::client::{Client, Failure};
 use crate::output;
 use anyhow::Context;
 use rota_core::bind::BadJobs;
-use rota_core::cluster::{Gpu, Node};
-use rota_core::{
-    Bound, Cluster, Event, EventKind, FailReason, GpuCatalog, GpuId, GpuList, GpuType, GpuTypeId, Job, JobId, MilliGpu, NodeId,
-    Span, ThroughputTable, Time, Workload,
-};
-use rota_daemon::api::{History, PastJob, PastRun, Status};
+use rota_core::{Bound, Event, EventKind, FailReason, GpuId, GpuList, GpuTypeId, JobId, Span, ThroughputTable, Time};
+use rota_daemon::Story;
+use rota_daemon::api::{History, PastRun, Status};
 use rota_report::{Measured, Reading, Recorder, RecorderOptions, RunMeta};
-use std::collections::HashMap;
-
-/// What happened, in the words of the simulator.
-struct Story {
-    workload: Workload,
-    cluster: Cluster,
-    /// The jobs of the workload, in its order.
-    jobs: Vec<PastJob>,
-    /// Jobs that are not in it, and why.
-    left_out: Vec<String>,
-    /// The moment that is zero in it.
-    zero_ns: u64,
-}
 
 /// Writes the past as a trace.
 pub fn history(args: &HistoryArgs) -> anyhow::Result<()> {
@@ -58,73 +42,7 @@ fn fetch(client: &Client, since: Option<&str>) -> anyhow::Result<History> {
 }
 
 fn story(history: History) -> anyhow::Result<Story> {
-    let cluster = cluster_of(&history);
-    let mut left_out: HashMap<&str, usize> = HashMap::new();
-    let mut jobs = Vec::new();
-    for job in history.jobs {
-        let why = if job.job.claim {
-            "claims of processes, whose lengths nobody chose"
-        } else if job.ask.gpus == 0 {
-            "jobs without a GPU"
-        } else if job.runs.is_empty() {
-            "jobs that never started"
-        } else {
-            jobs.push(job);
-            continue;
-        };
-        *left_out.entry(why).or_default() += 1;
-    }
-    if jobs.is_empty() {
-        return Err(anyhow::Error::new(Failure("no job with a GPU has ended in that time".to_owned())));
-    }
-    jobs.sort_by_key(|job| (job.arrived_at_ns, job.job.id));
-    let zero_ns = jobs.first().map_or(0, |job| job.arrived_at_ns);
-    let mut workload = Workload::new(format!("history of {}", history.host));
-    for job in &jobs {
-        let entry = job_of(job, zero_ns, &mut workload);
-        workload.push(entry);
-    }
-    workload.finish();
-    let left_out = left_out.into_iter().map(|(why, count)| format!("left out: {count} {why}")).collect();
-    Ok(Story { workload, cluster, jobs, left_out, zero_ns })
-}
-
-fn job_of(past: &PastJob, zero_ns: u64, workload: &mut Workload) -> Job {
-    let work = past.runs.iter().map(|run| run.work_seconds).sum();
-    let work = Span::from_seconds(work).unwrap_or_default().max(Span(1));
-    let kind = past.ask.job_type.as_deref().or(past.job.name.as_deref());
-    let failed = !matches!(past.runs.last().map(|run| run.end.as_str()), Some("finished"));
-    Job {
-        label: Some(past.job.id.to_string().into()),
-        user: workload.names.intern(&past.job.user),
-        kind: kind.map_or(rota_core::Name::NONE, |kind| workload.names.intern(kind)),
-        gpus: past.ask.gpus,
-        gpu_types: past.ask.gpu_types.iter().map(|kind| workload.names.intern(kind)).collect(),
-        share: MilliGpu(past.share_milli),
-        memory_mib: past.memory_mib,
-        estimate: Span::from_seconds(past.believed_seconds),
-        priority: past.ask.priority,
-        weight: past.ask.weight,
-        tickets: past.ask.tickets,
-        fails_at: failed.then_some(work),
-        ..Job::new(Time(past.arrived_at_ns - zero_ns), work)
-    }
-}
-
-fn cluster_of(history: &History) -> Cluster {
-    let catalog = GpuCatalog::default();
-    let mut types: Vec<GpuType> = Vec::new();
-    let mut gpus = Vec::new();
-    for gpu in &history.gpus {
-        let known = types.iter().position(|kind| kind.name == gpu.kind).unwrap_or_else(|| {
-            let memory_mib = u32::try_from(gpu.memory_total_mib).unwrap_or(u32::MAX);
-            types.push(GpuType { name: gpu.kind.clone(), memory_mib, ..catalog.find(&gpu.kind) });
-            types.len() - 1
-        });
-        gpus.push(Gpu { node: NodeId(0), gpu_type: GpuTypeId::from_index(known) });
-    }
-    let nodes = vec![Node { name: history.host.clone(), gpus: 0..gpus.len() as u32 }];
-    Cluster { types, nodes, gpus, outages: Vec::new(), entities: Vec::new() }
+    Story::of(history).map_err(|nothing| anyhow::Error::new(Failure(nothing.to_string())))
 }
 
 /// Writes a page about the past: Gantt, use and power of the GPUs, energy of the jobs, tables.

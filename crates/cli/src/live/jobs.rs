@@ -1,12 +1,12 @@
 //! Commands about jobs: submit, run, queue, show, explain, logs, cancel and the like, wait.
 
-use crate::live::args::{JobArgs, JobsArgs, LogsArgs, Memory, QueueArgs, SubmitArgs, WaitArgs};
+use crate::live::args::{JobArgs, JobsArgs, LogsArgs, Memory, PriorityArgs, QueueArgs, SubmitArgs, WaitArgs};
 use crate::live::client::{Client, Failure};
 use crate::live::text::{ago, columns, command_line, state_word};
 use crate::output;
 use anyhow::{Context, bail};
 use rota_daemon::Text;
-use rota_daemon::api::{After, AfterCondition, Explanation, Job, State, Submit, Submitted, SweepParam};
+use rota_daemon::api::{After, AfterCondition, Explanation, Job, JobChange, State, Submit, Submitted, SweepParam};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// How long a daemon that was there may be away before those who wait for a job give up.
 const ABSENCE_MAX: Duration = Duration::from_mins(1);
+/// Jobs that are listed with one request.
+const PAGE_MAX: usize = 10_000;
 
 /// Gives jobs to the queue and prints their numbers.
 pub fn submit(args: &SubmitArgs) -> anyhow::Result<()> {
@@ -156,6 +158,7 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         retries: args.retries,
         retry_delay_seconds: args.retry_delay,
         name: args.name.clone(),
+        project: args.project.clone(),
         key: args.key.clone(),
         threads_percent: args.threads_percent,
         mps: args.mps,
@@ -205,6 +208,10 @@ fn indices(text: &str) -> anyhow::Result<Vec<u64>> {
     Ok(all)
 }
 
+fn escaped(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
 /// Lists jobs.
 pub fn queue(args: &QueueArgs) -> anyhow::Result<()> {
     let mut query = vec![format!("all={}", args.all)];
@@ -215,9 +222,22 @@ pub fn queue(args: &QueueArgs) -> anyhow::Result<()> {
         }
         query.push(format!("state={word}"));
     }
-    query.extend(args.user.as_ref().map(|user| format!("user={user}")));
-    query.extend(args.limit.map(|limit| format!("limit={limit}")));
-    let jobs: Vec<Job> = Client::new(&args.state)?.get(&format!("/api/v1/jobs?{}", query.join("&")))?;
+    query.extend(args.user.as_ref().map(|user| format!("user={}", escaped(user))));
+    let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
+    query.push(format!("limit={}", limit.clamp(1, PAGE_MAX)));
+    let enough = |pages: &[Vec<Job>]| pages.iter().map(Vec::len).sum::<usize>() >= limit;
+    let mut pages = Client::new(&args.state)?.pages(&format!("/api/v1/jobs?{}", query.join("&")), enough)?;
+    // What is over comes with the newest page first.
+    let is_past = args.wanted.as_deref().and_then(State::from_word).map_or(args.all, State::is_over);
+    if is_past {
+        pages.reverse();
+    }
+    let mut jobs: Vec<Job> = pages.into_iter().flatten().collect();
+    if is_past {
+        jobs.drain(..jobs.len().saturating_sub(limit));
+    } else {
+        jobs.truncate(limit);
+    }
     if args.json {
         return output::print_json(&jobs);
     }
@@ -249,6 +269,7 @@ pub fn show(args: &JobArgs) -> anyhow::Result<()> {
         ("job", job.id.to_string()),
         ("name", job.name.clone().unwrap_or_else(none)),
         ("user", job.user.clone()),
+        ("project", job.project.clone().unwrap_or_else(none)),
         ("state", job.state.word().to_owned()),
         ("reason", job.reason.clone().unwrap_or_else(none)),
         ("command", command_line(&job.command)),
@@ -323,6 +344,13 @@ pub fn act(args: &JobsArgs, verb: &str) -> anyhow::Result<()> {
         output::remark(&format!("rota: {error:#}"));
     }
     Err(last)
+}
+
+/// Moves a job that waits ahead of others, or behind them.
+pub fn prioritise(args: &PriorityArgs) -> anyhow::Result<()> {
+    let change = JobChange { priority: args.priority };
+    let job: Job = Client::new(&args.state)?.send(hyper::Method::PATCH, &format!("/api/v1/jobs/{}", args.id), &change)?;
+    if args.json { output::print_json(&job) } else { Ok(()) }
 }
 
 /// Waits until all jobs are over; exit code 0 if all ended with 0.

@@ -20,8 +20,18 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     if let Some(port) = args.port {
         config.port = port;
     }
+    if args.watchmen_port.is_some() {
+        config.watchmen.port = args.watchmen_port;
+    }
     if let Some(policy) = &args.policy {
         config.policy.clone_from(policy);
+    }
+    if let Some(bind) = args.bind {
+        config.http.bind = bind;
+    }
+    if let (Some(cert), Some(key)) = (&args.tls_cert, &args.tls_key) {
+        config.http.tls_cert.clone_from(cert);
+        config.http.tls_key.clone_from(key);
     }
     config.check()?;
     let throughputs = throughputs(&config)?;
@@ -41,7 +51,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         _ = output::print(&greeting(ready));
     })
     .map_err(|error| match error {
-        ServeError::Gpu(_) | ServeError::Policy(_) => anyhow::Error::new(error),
+        ServeError::Gpu(_) | ServeError::Policy(_) | ServeError::Tls(_) => anyhow::Error::new(error),
         other => anyhow::Error::new(Failure(other.to_string())),
     })
 }
@@ -52,8 +62,9 @@ fn greeting(ready: &Ready) -> String {
         1 => format!("1 GPU ({})", ready.driver),
         count => format!("{count} GPUs ({})", ready.driver),
     };
-    let http = ready.http.map_or_else(String::new, |address| format!(", http://{address}"));
-    format!("rota is ready: socket {}{http}, {gpus}", ready.socket.display())
+    let http = ready.http.as_ref().map_or_else(String::new, |url| format!(", {url}"));
+    let watchmen = ready.watchmen.map_or_else(String::new, |address| format!(", watchmen http://{address}"));
+    format!("rota is ready: socket {}{http}{watchmen}, {gpus}", ready.socket.display())
 }
 
 /// Starts the daemon as a process of its own, and waits until it is ready or has said why not.
@@ -73,8 +84,19 @@ fn detach(args: &UpArgs) -> anyhow::Result<()> {
     if let Some(port) = args.port {
         command.arg("--port").arg(port.to_string());
     }
+    if let Some(port) = args.watchmen_port {
+        command.arg("--watchmen-port").arg(port.to_string());
+    }
     if let Some(policy) = &args.policy {
         command.arg("--policy").arg(policy);
+    }
+    if let Some(bind) = &args.bind {
+        command.arg("--bind").arg(bind.to_string());
+    }
+    for (option, file) in [("--tls-cert", &args.tls_cert), ("--tls-key", &args.tls_key)] {
+        if let Some(file) = file {
+            command.arg(option).arg(file.canonicalize().with_context(|| file.display().to_string())?);
+        }
     }
     // Out of this terminal's reach: what is typed here must not end it.
     let mut child = command

@@ -1,8 +1,9 @@
 //! What jobs wrote, as it grows.
 
+use super::auth::Visit;
 use super::{Problem, Site};
 use crate::api;
-use crate::platform::Caller;
+use crate::record::Record;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
@@ -18,6 +19,8 @@ use utoipa_axum::routes;
 
 /// The most of a log that is sent at once.
 const LOG_CHUNK: u64 = 256 << 10;
+/// Time between two looks at a log that is followed.
+const LOOK_EVERY: Duration = Duration::from_millis(150);
 
 pub(super) fn routes() -> OpenApiRouter<Arc<Site>> {
     OpenApiRouter::new().routes(routes!(logs))
@@ -37,10 +40,10 @@ struct LogQuery {
 }
 
 /// What a job wrote.
-#[utoipa::path(get, path = "/api/v1/jobs/{id}/logs", params(LogQuery), responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>), (status = "4XX", body = api::Problem)))]
+#[utoipa::path(get, path = "/api/v1/jobs/{id}/logs", params(("id" = u64, Path, description = "Its number."), LogQuery), responses((status = 200, content_type = "application/octet-stream", body = Vec<u8>), (status = "4XX", body = api::Problem)))]
 async fn logs(
     State(site): State<Arc<Site>>,
-    caller: Caller,
+    visit: Visit,
     Path(id): Path<u64>,
     Query(query): Query<LogQuery>,
 ) -> Result<Response, Problem> {
@@ -48,49 +51,37 @@ async fn logs(
         let known = site.board.read().jobs.get(&id).cloned();
         match known {
             Some(record) => record,
-            None => Arc::new(site.past(|archive| archive.job(id))?.ok_or_else(|| Problem::from(crate::world::no_such_job(id)))?),
+            None => site.aside(move |site| site.record(id)).await?,
         }
     };
-    if !caller.is_admin && caller.uid != record.uid {
+    if !visit.caller.is_admin && visit.caller.uid != record.uid {
         let title = format!("job {id} belongs to {}; only its owner or an administrator may read its log", record.user);
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", title));
     }
-    let path_now = move |site: &Site| {
-        let live = site.board.read().jobs.get(&id).cloned();
-        let job = live.or_else(|| site.past(|archive| archive.job(id)).ok().flatten().map(Arc::new))?;
-        let attempt = query.attempt.unwrap_or(job.attempts);
-        (attempt > 0).then(|| crate::record::Record { attempts: attempt, ..(*job).clone() }.log_path(&site.state_dir)).flatten()
-    };
     let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(4);
     let mut events = site.board.listen();
+    let mut tokens = site.board.tokens.changes();
     tokio::spawn(async move {
-        let mut place = LogPlace::default();
-        let mut first = true;
+        let mut place = LogPlace { tail: query.tail, ..LogPlace::default() };
         loop {
-            // Asked before reading: what was written before the end is read after it.
-            let over = site.job(id).is_ok_and(|job| job.state.is_over());
-            if let Some(path) = path_now(&site) {
-                if std::mem::take(&mut first)
-                    && let Some(lines) = query.tail
-                {
-                    place.seek_tail(&path, lines);
+            let looked = site.aside(move |site| Ok(place.look(site, id, query.attempt))).await;
+            let Ok((chunk, over, after)) = looked else { return };
+            place = after;
+            if !chunk.is_empty() {
+                if sender.send(Ok(chunk)).await.is_err() {
+                    return;
                 }
-                loop {
-                    let chunk = place.read(&path);
-                    if chunk.is_empty() {
-                        break;
-                    }
-                    if sender.send(Ok(chunk)).await.is_err() {
-                        return;
-                    }
-                }
+                continue;
             }
             if !query.follow || over {
                 return;
             }
-            // The log grows without an event; a look every so often shows it.
-            _ = tokio::time::timeout(Duration::from_millis(150), events.recv()).await;
-            if sender.is_closed() {
+            tokio::select! {
+                // The log grows without an event; a look every so often shows it.
+                _ = tokio::time::timeout(LOOK_EVERY, events.recv()) => {}
+                _ = tokens.changed() => {}
+            }
+            if sender.is_closed() || !site.is_good(&visit.pass) {
                 return;
             }
         }
@@ -99,15 +90,43 @@ async fn logs(
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
+impl Site {
+    /// A job with all that became of it; to be called inside of [`Self::aside`].
+    fn record(&self, id: u64) -> Result<Arc<Record>, Problem> {
+        let live = self.board.read().jobs.get(&id).cloned();
+        match live {
+            Some(record) => Ok(record),
+            None => Ok(Arc::new(self.past(|archive| archive.job(id))?.ok_or_else(|| crate::world::no_such_job(id))?)),
+        }
+    }
+}
+
 /// How far a log was read, across the turns it takes.
 #[derive(Default)]
 struct LogPlace {
     offset: u64,
     inode: u64,
     path: PathBuf,
+    /// Only so many of the last lines, until they were looked for.
+    tail: Option<usize>,
 }
 
 impl LogPlace {
+    /// The next piece of a job's log, and whether there is no more to come after an empty one.
+    fn look(mut self, site: &Site, id: u64, attempt: Option<u32>) -> (Vec<u8>, bool, Self) {
+        // Asked before reading: what was written before the end is read after it.
+        let Ok(record) = site.record(id) else { return (Vec::new(), true, self) };
+        let attempts = attempt.unwrap_or(record.attempts);
+        let path = Record { attempts, ..(*record).clone() }.log_path(&site.state_dir);
+        let chunk = path.map_or_else(Vec::new, |path| {
+            if let Some(lines) = self.tail.take() {
+                self.seek_tail(&path, lines);
+            }
+            self.read(&path)
+        });
+        (chunk, record.state.is_over(), self)
+    }
+
     fn seek_tail(&mut self, path: &std::path::Path, lines: usize) {
         let Ok(mut file) = std::fs::File::open(path) else { return };
         let length = file.metadata().map_or(0, |meta| meta.len());

@@ -1,12 +1,13 @@
 //! The machine: its GPUs, its policy, what is learned of memory, claims, and its end.
 
+use super::auth::Remote;
 use super::{Answer, Problem, Site};
 use crate::api;
 use crate::platform::{Caller, Message};
 use crate::users;
-use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -21,6 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<Arc<Site>> {
         .routes(routes!(resume))
         .routes(routes!(profiles, forget))
         .routes(routes!(policy))
+        .routes(routes!(policies))
         .routes(routes!(claim))
         .routes(routes!(shutdown))
         .routes(routes!(healthz))
@@ -93,13 +95,24 @@ async fn policy(State(site): State<Arc<Site>>, caller: Caller, Json(change): Jso
     Ok(Json(site.ask(|reply| Message::Policy(change.policy, caller, reply)).await?))
 }
 
-/// A process asks for GPUs for itself. Local callers only: over the network nobody can be tied to a process.
+/// The policies there are to choose from.
+#[utoipa::path(get, path = "/api/v1/policies", responses((status = 200, body = Vec<api::PolicyChoice>)))]
+async fn policies(_: Caller) -> Json<Vec<api::PolicyChoice>> {
+    Json(api::PolicyChoice::all())
+}
+
+/// A process asks for GPUs for itself. Only from this machine: on another nobody can be tied to a process.
 #[utoipa::path(post, path = "/api/v1/claims", request_body = api::Claim, responses((status = 201, body = api::Submitted), (status = "4XX", body = api::Problem)))]
 async fn claim(
     State(site): State<Arc<Site>>,
     caller: Caller,
+    remote: Option<Extension<Remote>>,
     Json(claim): Json<api::Claim>,
 ) -> Result<(StatusCode, Json<api::Submitted>), Problem> {
+    if remote.is_some_and(|Extension(Remote(address))| !address.ip().to_canonical().is_loopback()) {
+        let title = "GPUs are claimed by processes of this machine only; submit a job instead";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", title));
+    }
     let owner = users::owner_of_process(claim.pid);
     if !caller.is_admin && owner != Some(caller.uid) {
         let title = format!("--pid: process {} is not yours", claim.pid);

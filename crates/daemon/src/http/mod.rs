@@ -1,29 +1,54 @@
-//! The API: the same routes on the unix socket, where callers are known by their credentials, and on loopback, where they need a token.
-//! One file for each kind of thing; `auth.rs` says who asks.
+//! The API: the same routes on the unix socket, where callers are known by their credentials, and on the port, where they need a token.
+//! One file for each kind of thing. A request goes through `door.rs` (TLS, limits of the connection), `manners.rs` (what every answer has)
+//! and `auth.rs` (who asks) to its route, or to the page where there is none.
 
 mod auth;
+mod curves;
+mod describe;
+mod door;
+mod events;
 mod history;
 mod jobs;
+mod lists;
 mod logs;
+mod lookback;
 mod machine;
+mod manners;
+mod metrics;
+mod notify;
+mod page;
+mod rates;
+mod sessions;
+mod simulations;
+mod timeline;
+mod tokens;
+mod usage;
+mod watchmen;
 
 use crate::api;
+use crate::archives::Archives;
 use crate::board::Board;
 use crate::platform::{Message, Refusal, RefusalKind, Reply};
+use crate::simulations::Simulations;
 use crate::store::{Archive, StoreError};
-use crate::tokens::Tokens;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{StatusCode, header};
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use auth::Peer;
+pub use door::{Door, tls};
+pub use lists::{Lists, says};
+pub use rates::Rates;
+pub use sessions::Sessions;
+pub use watchmen::{ClientListener, Desk};
 
 /// The largest request: a thousand-line command with its environment is far below.
 const BODY_BYTES_MAX: usize = 16 << 20;
@@ -32,13 +57,22 @@ const BODY_BYTES_MAX: usize = 16 << 20;
 pub struct Site {
     pub(crate) board: Arc<Board>,
     pub(crate) inbox: Sender<Message>,
-    pub(crate) archive: Mutex<Archive>,
+    pub(crate) archives: Archives,
     pub(crate) state_dir: PathBuf,
     pub(crate) admins: Vec<u32>,
     pub(crate) daemon_uid: u32,
-    pub(crate) tokens: Tokens,
+    pub(crate) users: crate::users::Directory,
+    pub(crate) sessions: Sessions,
+    pub(crate) rates: Rates,
+    pub(crate) lists: Lists,
+    pub(crate) has_tls: bool,
     pub(crate) status: StatusBase,
     pub(crate) model: crate::model::Model,
+    pub(crate) simulations: Simulations,
+    pub(crate) watchmen: Desk,
+    pub(crate) notify: Sender<crate::notify::Post>,
+    /// Whether `/metrics` needs no token.
+    pub(crate) metrics_open: bool,
 }
 
 /// What does not change while the daemon runs.
@@ -83,6 +117,9 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.0, Json(self.1)).into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/problem+json"));
+        if response.status() == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+        }
         response
     }
 }
@@ -99,10 +136,34 @@ impl Site {
         Ok(answer.await.map_err(|_| gone())??)
     }
 
-    fn past<T>(&self, query: impl FnOnce(&Archive) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        query(&self.archive.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Does work that may wait for the disk where it keeps nobody else waiting.
+    async fn aside<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let site = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || work(&site)).await;
+        done.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))?
     }
 
+    /// Reads the store; to be called inside of [`Self::aside`].
+    fn past<T>(&self, query: impl FnOnce(&Archive) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.archives.read(query)
+    }
+
+    /// A job as its users see it.
+    async fn find(self: &Arc<Self>, id: u64) -> Result<api::Job, Problem> {
+        let present = {
+            let view = self.board.read();
+            view.jobs.get(&id).map(|record| view.job(record, &self.state_dir))
+        };
+        match present {
+            Some(job) => Ok(job),
+            None => self.aside(move |site| site.job(id)).await,
+        }
+    }
+
+    /// The same, to be called inside of [`Self::aside`].
     fn job(&self, id: u64) -> Result<api::Job, Problem> {
         {
             let view = self.board.read();
@@ -116,10 +177,11 @@ impl Site {
     }
 }
 
-fn parse_time(text: &str) -> Result<i64, Problem> {
+fn parse_time(name: &str, text: &str) -> Result<i64, Problem> {
     let time: Result<jiff::Timestamp, _> = text.parse();
-    time.map(|time| time.as_nanosecond() as i64)
-        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "bad-input", format!("since: `{text}`: {error}")))
+    // What is centuries away is as far as our numbers go.
+    time.map(|time| time.as_nanosecond().clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "bad-input", format!("{name}: `{text}`: {error}")))
 }
 
 #[derive(OpenApi)]
@@ -132,13 +194,29 @@ fn described() -> OpenApiRouter<Arc<Site>> {
         .merge(logs::routes())
         .merge(machine::routes())
         .merge(history::routes())
+        .merge(events::routes())
+        .merge(tokens::routes())
+        .merge(sessions::routes())
+        .merge(curves::routes())
+        .merge(timeline::routes())
+        .merge(usage::routes())
+        .merge(simulations::routes())
+        .merge(notify::routes())
+        .merge(metrics::routes())
         .routes(routes!(description))
 }
 
-/// All routes.
+/// All routes, and the page.
 pub fn router(site: Arc<Site>) -> Router {
     let (router, _) = described().split_for_parts();
-    router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).with_state(site)
+    router
+        .merge(watchmen::routes())
+        .fallback(page::page)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(Arc::clone(&site), auth::admit))
+        .layer(from_fn(manners::refusals_in_one_form))
+        .layer(from_fn(manners::guarded))
+        .with_state(site)
 }
 
 /// The description of the API.
@@ -149,7 +227,8 @@ async fn description() -> ([(header::HeaderName, &'static str); 1], String) {
 
 /// The description of the API, as it is checked in.
 pub fn openapi() -> String {
-    let (_, description) = described().split_for_parts();
+    let (_, mut description) = described().split_for_parts();
+    describe::complete(&mut description);
     description.to_pretty_json().unwrap_or_default() + "\n"
 }
 

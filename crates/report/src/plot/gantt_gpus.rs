@@ -24,7 +24,8 @@ const SLICES_MAX: usize = 900;
 /// Steps of lightness of a cell.
 const LEVELS: f64 = 6.0;
 
-pub(crate) fn gantt_by_gpu(policy: &str, run: &Run, bound: &Bound) -> String {
+/// The schedule of a run that has a timeline, as an SVG.
+pub fn gantt_by_gpu(policy: &str, run: &Run, bound: &Bound) -> String {
     let mut svg = Svg::new(WIDTH);
     let title = format!("Schedule by GPU: {policy}");
     let Some(timeline) = run.timeline.as_ref().filter(|timeline| !timeline.bars.is_empty()) else {

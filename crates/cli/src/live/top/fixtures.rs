@@ -20,6 +20,7 @@ pub fn job(id: u64, state: State, name: &str) -> Job {
     Job {
         id,
         name: Some(name.to_owned()),
+        project: None,
         user: "alice".to_owned(),
         state,
         exit_code: (state == State::Done).then_some(0),

@@ -10,14 +10,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const UUIDS: [&str; 2] = ["GPU-00000000-0000-0000-0000-00000000000a", "GPU-00000000-0000-0000-0000-00000000000b"];
 
 /// A machine with two GPUs, which a test changes while programs look at it.
-struct Machine {
-    path: PathBuf,
-    devices: Vec<Value>,
+pub struct Machine {
+    pub path: PathBuf,
+    pub devices: Vec<Value>,
     _folder: tempfile::TempDir,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub fn new() -> Self {
+        Self::with(&UUIDS)
+    }
+
+    /// One with other GPUs.
+    pub fn with(uuids: &[&str]) -> Self {
         let device = |uuid: &&str| {
             json!({
                 "uuid": uuid, "name": "NVIDIA A100-SXM4-40GB", "memory_total_mib": 40960, "memory_used_mib": 0, "utilisation": 0, "memory_utilisation": 0,
@@ -26,7 +31,7 @@ impl Machine {
         };
         let folder = tempfile::tempdir().unwrap();
         let machine =
-            Self { path: folder.path().join("machine.json"), devices: UUIDS.iter().map(device).collect(), _folder: folder };
+            Self { path: folder.path().join("machine.json"), devices: uuids.iter().map(device).collect(), _folder: folder };
         machine.tell();
         machine
     }
@@ -40,22 +45,36 @@ impl Machine {
     }
 
     /// A process comes to a GPU.
-    fn occupy(&mut self, gpu: usize, pid: u32, memory_mib: u64) {
+    pub fn occupy(&mut self, gpu: usize, pid: u32, memory_mib: u64) {
         self.devices[gpu]["processes"] = json!([{ "pid": pid, "memory_mib": memory_mib, "utilisation": 50 }]);
         self.devices[gpu]["memory_used_mib"] = json!(memory_mib);
         self.tell();
     }
 
     /// All processes leave it.
-    fn leave(&mut self, gpu: usize) -> i128 {
+    pub fn leave(&mut self, gpu: usize) -> i128 {
         self.devices[gpu]["processes"] = json!([]);
         self.devices[gpu]["memory_used_mib"] = json!(0);
         self.tell()
     }
 
-    fn daemon(&self, config: &str) -> Daemon {
+    pub fn daemon(&self, config: &str) -> Daemon {
+        self.daemon_with(&[], config)
+    }
+
+    pub fn daemon_with(&self, arguments: &[&str], config: &str) -> Daemon {
         let library = nvidia_ml_fake::shared_library().expect("cargo builds the library beside the tests");
-        Daemon::with(&[], config, &[("ROTA_NVML_LIB", &library), ("FAKE_NVML", &self.path)])
+        Daemon::with(arguments, config, &[("ROTA_NVML_LIB", &library), ("FAKE_NVML", &self.path)])
+    }
+
+    /// A folder in which programs find the library under its own name.
+    pub fn links(&self) -> PathBuf {
+        let library = nvidia_ml_fake::shared_library().expect("cargo builds the library beside the tests");
+        let link = self.path.with_file_name("libnvidia-ml.so.1");
+        if !link.exists() {
+            std::os::unix::fs::symlink(&library, &link).unwrap();
+        }
+        link.with_file_name("")
     }
 }
 
@@ -170,11 +189,15 @@ fn a_job_whose_gpu_is_lost_waits_again_or_fails_as_configured() {
     }
 }
 
-/// A Python with NVIDIA's bindings, gpustat and nvitop, made once; `None` where that cannot be had.
-fn python() -> Option<PathBuf> {
-    let folder = root().join("target/nvml-clients");
+/// A Python with what a file requires, made once in a folder; `None` where that cannot be had.
+pub fn python_with(folder: &str, requirements: &str) -> Option<PathBuf> {
+    let folder = root().join(folder);
     let python = folder.join("bin/python");
-    let requirements = root().join("tests/clients/requirements.txt");
+    let requirements = root().join(requirements);
+    std::fs::create_dir_all(&folder).unwrap();
+    // Tests that come together make it once.
+    let lock = std::fs::File::create(folder.with_extension("lock")).unwrap();
+    lock.lock().unwrap();
     let mark = folder.join("complete");
     if std::fs::read(&mark).ok().as_deref() == std::fs::read(&requirements).ok().as_deref() {
         return Some(python);
@@ -202,7 +225,7 @@ fn python() -> Option<PathBuf> {
 
 #[test]
 fn other_programs_see_the_same_gpus() {
-    let Some(python) = python() else { return };
+    let Some(python) = python_with("target/nvml-clients", "tests/clients/requirements.txt") else { return };
     let mut machine = Machine::new();
     machine.devices[0]["power_watts"] = json!(250.0);
     machine.devices[0]["utilisation"] = json!(93);

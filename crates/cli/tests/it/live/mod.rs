@@ -1,14 +1,26 @@
 //! The live queue, end to end: each test has a daemon of its own on a folder of its own, and takes it away with everything it started.
 
 mod bad_input;
+mod contract;
 mod crash;
 mod disk;
+mod doctor;
+mod door;
 mod gpus;
+mod listening;
+mod metrics;
 mod mps;
+mod notify;
+mod pages;
+mod past;
+mod port;
 mod queue;
 mod reboot;
 mod sharing;
+mod tokens;
 mod users;
+mod watchers;
+mod watchmen;
 
 use serde_json::Value;
 use std::ffi::OsString;
@@ -110,6 +122,11 @@ impl Daemon {
         }
         let variables = variables.iter().map(|(name, value)| (OsString::from(name), value.as_os_str().to_owned())).collect();
         Self { folder, state, arguments, variables, child: None, greeting: String::new() }
+    }
+
+    /// Another argument for the next start.
+    pub fn add_argument(&mut self, argument: &str) {
+        self.arguments.push(argument.into());
     }
 
     /// The daemon's command, to be started by whoever asks.
@@ -263,9 +280,14 @@ impl Daemon {
 
     /// Asks the API for what no command line can ask, and gives the status and the answer.
     pub fn post(&self, path: &str, body: &[u8]) -> (u16, String) {
+        self.request("POST", path, body)
+    }
+
+    /// The same with any method.
+    pub fn request(&self, method: &str, path: &str, body: &[u8]) -> (u16, String) {
         let mut stream = UnixStream::connect(self.state.join("rota.sock")).unwrap();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: rota\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            "{method} {path} HTTP/1.0\r\nhost: rota\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
             body.len()
         );
         stream.write_all(head.as_bytes()).unwrap();

@@ -339,15 +339,16 @@ fn a_job_that_would_be_in_the_way_is_told_so() {
     let speeds = lab.path().join("speeds.csv");
     std::fs::write(&speeds, SPEEDS).unwrap();
     let daemon = lab.daemon("0.3", &format!("[sharing]\nthroughputs = {:?}\n", speeds.display().to_string()));
-    let first = daemon.shell(&["--memory", "1000", "--job-type", "a.py"], "sleep 600");
+    let first = daemon.shell(&["--memory", "1000", "--estimate", "1h", "--job-type", "a.py"], "sleep 600");
     let second = daemon.shell(&["--memory", "1000", "--job-type", "a.py"], "true");
-    let friend = daemon.shell(&["--memory", "1000", "--job-type", "d.py"], "true");
+    // It is over long before the second can begin.
+    let friend = daemon.shell(&["--memory", "1000", "--estimate", "5s", "--job-type", "d.py"], "true");
     assert_eq!(daemon.wait_one(friend)["state"], "done");
     let reason = daemon.json(&["explain", &second.to_string(), "--json"])["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains(&format!("with it beside job {first} less would get done")), "{reason}");
     daemon.ok(&["cancel", &first.to_string()]);
     assert_eq!(daemon.wait_one(second)["state"], "done");
-    std::fs::write(&speeds, "job_type,rtx3090\na.py,-3\n").unwrap();
+    std::fs::write(&speeds, "job_type,gpus,rtx3090\na.py,1,-3\n").unwrap();
     let config = lab.path().join("config.toml");
     std::fs::write(&config, "[sharing]\nthroughputs = 'speeds.csv'\n").unwrap();
     let said = daemon.refusal(2, &["config", "check", &config.display().to_string()]);

@@ -7,9 +7,9 @@ use std::process::Command;
 
 /// A user of this machine who is not root.
 pub struct User {
-    name: &'static str,
-    uid: u32,
-    gid: u32,
+    pub name: &'static str,
+    pub uid: u32,
+    pub gid: u32,
 }
 
 impl User {
@@ -19,7 +19,7 @@ impl User {
     }
 
     /// A call of the program by this user.
-    fn call(&self, daemon: &Daemon, arguments: &[&str]) -> Command {
+    pub fn call(&self, daemon: &Daemon, arguments: &[&str]) -> Command {
         let ids = [format!("--reuid={}", self.uid), format!("--regid={}", self.gid)];
         let mut command = Command::new("setpriv");
         // The program is where this user need not be able to look: it is given as a copy that everybody may run.
@@ -28,7 +28,7 @@ impl User {
         command
     }
 
-    fn json(&self, daemon: &Daemon, arguments: &[&str]) -> Value {
+    pub fn json(&self, daemon: &Daemon, arguments: &[&str]) -> Value {
         let output = self.call(daemon, arguments).output().unwrap();
         assert!(output.status.success(), "{} {arguments:?}: {}", self.name, String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap_or_default()

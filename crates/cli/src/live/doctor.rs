@@ -1,0 +1,104 @@
+//! `rota doctor`: looks at everything a queue on this machine relies on, and says what to fix.
+//!
+//! Nothing is changed. What cannot be looked at with the caller's rights is said to be unknown, not to be well.
+
+mod certificate;
+mod daemon;
+mod gpus;
+mod state;
+mod system;
+
+use crate::live::args::DoctorArgs;
+use crate::live::client::{Client, state_dir};
+use crate::output;
+use rota_daemon::api::Status;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// What was found at one place.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub check: &'static str,
+    pub level: Level,
+    pub text: String,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, text: impl Into<String>) -> Self {
+        Self { check, level: Level::Ok, text: text.into(), remedy: None }
+    }
+
+    fn warn(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, level: Level::Warn, text: text.into(), remedy: Some(remedy.into()) }
+    }
+
+    fn fail(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { check, level: Level::Fail, text: text.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+/// What all checks look at.
+pub struct Patient {
+    /// The state directory.
+    dir: PathBuf,
+    /// What the daemon says of itself, or why it says nothing.
+    status: Result<Status, String>,
+    /// The settings, if there is a file.
+    config: Option<PathBuf>,
+}
+
+/// Looks at everything, and fails if anything is broken.
+pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let asked = Client::new(&args.state)?.get::<Status>("/api/v1/status");
+    let usual = PathBuf::from("/etc/rota.toml");
+    let patient = Patient {
+        dir: state_dir(&args.state),
+        status: asked.map_err(|error| format!("{error:#}")),
+        config: args.config.clone().or_else(|| usual.exists().then_some(usual)),
+    };
+    let mut findings = daemon::look(&patient);
+    findings.extend(state::look(&patient));
+    findings.extend(gpus::look(&patient));
+    findings.extend(system::look(&patient));
+    if args.json {
+        output::print_json(&findings)?;
+    } else {
+        output::print(&text_of(&findings))?;
+    }
+    let is_broken = findings.iter().any(|finding| finding.level == Level::Fail);
+    Ok(if is_broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn text_of(findings: &[Finding]) -> String {
+    let mut lines = Vec::new();
+    for finding in findings {
+        let word = match finding.level {
+            Level::Ok => "ok  ",
+            Level::Warn => "WARN",
+            Level::Fail => "FAIL",
+        };
+        lines.push(format!("{word}  {:<12} {}", finding.check, finding.text));
+        lines.extend(finding.remedy.iter().map(|remedy| format!("{:>19}-> {remedy}", "")));
+    }
+    let count = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
+    lines.push(String::new());
+    lines.push(match (count(Level::Fail), count(Level::Warn)) {
+        (0, 0) => "all is well".to_owned(),
+        (0, warnings) => format!("{warnings} to look at, none of which keeps jobs from running"),
+        (failures, warnings) => format!("{failures} to fix, {warnings} to look at"),
+    });
+    lines.join("\n")
+}

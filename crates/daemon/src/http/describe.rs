@@ -1,0 +1,42 @@
+//! What the description of the API says of every route alike: how to be known, and the form of refusals.
+
+use crate::api;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
+use utoipa::{PartialSchema, ToSchema};
+
+/// What anybody may ask for.
+const OPEN: [&str; 2] = ["/healthz", "/api/v1/openapi.json"];
+
+/// Adds to every route what no route says by itself.
+pub fn complete(description: &mut OpenApi) {
+    let components = description.components.get_or_insert_default();
+    components.schemas.insert(api::Problem::name().into_owned(), api::Problem::schema());
+    let bearer =
+        HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("A token: `rota token create` makes one.")).build();
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    let cookie =
+        ApiKeyValue::with_description("rota_session", "Set by POST /api/v1/session. Changes need the header X-Rota-CSRF, too.");
+    components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
+    for (path, item) in &mut description.paths.paths {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
+        for operation in operations.into_iter().flatten() {
+            complete_one(operation, OPEN.contains(&path.as_str()));
+        }
+    }
+}
+
+fn complete_one(operation: &mut Operation, is_open: bool) {
+    let responses = &mut operation.responses.responses;
+    responses.retain(|status, _| !status.starts_with('4') && !status.starts_with('5'));
+    for (status, text) in [("4XX", "What is asked cannot be done; `title` says why."), ("5XX", "The daemon cannot do it now.")] {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(api::Problem::name()))).build();
+        let response = ResponseBuilder::new().description(text).content("application/problem+json", content).build();
+        responses.insert(status.to_owned(), RefOr::T(response));
+    }
+    if !is_open {
+        let none: [&str; 0] = [];
+        operation.security = Some(vec![SecurityRequirement::new("token", none), SecurityRequirement::new("session", none)]);
+    }
+}

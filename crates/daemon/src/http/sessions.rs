@@ -1,0 +1,198 @@
+//! Sessions: a browser shows a token once, and from then on a cookie that scripts cannot read. They are kept in memory only, as hashes:
+//! a restart of the daemon signs everybody out, and so does the end of the token.
+
+use super::auth::{Pass, Visit, forged};
+use super::{Answer, Problem, Site};
+use crate::api;
+use crate::clock::wall_ns;
+use crate::tokens::{Token, Tokens, hash, secret};
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Where sessions begin and end.
+pub const PATH: &str = "/api/v1/session";
+const COOKIE: &str = "rota_session";
+/// The most there may be; the oldest is signed out for one more.
+const SESSIONS_MAX: usize = 10_000;
+
+pub(super) fn routes() -> OpenApiRouter<Arc<Site>> {
+    OpenApiRouter::new().routes(routes!(sign_in, whoami, sign_out))
+}
+
+/// A browser that showed a token.
+pub struct Session {
+    /// The token it showed.
+    pub token: Arc<Token>,
+    key: [u8; 32],
+    csrf: String,
+    began_ns: i64,
+    ends_ns: i64,
+}
+
+impl Session {
+    /// Whether a change was asked for by a page of ours, which alone can know the word.
+    pub fn is_ours(&self, word: Option<&HeaderValue>) -> bool {
+        // Hashes of equal length are compared, and tell nothing of how near the word was.
+        word.and_then(|word| word.to_str().ok()).is_some_and(|word| hash(word) == hash(&self.csrf))
+    }
+
+    fn is_over(&self, now_ns: i64) -> bool {
+        self.ends_ns <= now_ns
+    }
+}
+
+/// All sessions, by the hashes of their cookies.
+pub struct Sessions {
+    open: Mutex<HashMap<[u8; 32], Arc<Session>>>,
+    length_ns: i64,
+}
+
+impl Sessions {
+    /// Which last so long.
+    pub fn of_hours(hours: f64) -> Self {
+        Self { open: Mutex::default(), length_ns: (hours * 3.6e12) as i64 }
+    }
+
+    /// The session of a request.
+    pub fn find(&self, headers: &HeaderMap, tokens: &Tokens) -> Option<Arc<Session>> {
+        let cookie = cookie_in(headers)?;
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = open.get(&hash(cookie)).cloned()?;
+        drop(open);
+        self.is_good(&session, tokens).then_some(session)
+    }
+
+    /// Whether it goes on.
+    pub fn is_good(&self, session: &Session, tokens: &Tokens) -> bool {
+        let now_ns = wall_ns();
+        let is_open = self.open.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&session.key);
+        is_open && !session.is_over(now_ns) && tokens.is_good(&session.token, now_ns)
+    }
+
+    /// Begins one; gives it with its cookie.
+    fn begin(&self, token: Arc<Token>) -> std::io::Result<(Arc<Session>, String)> {
+        let (cookie, csrf, now_ns) = (secret("")?, secret("")?, wall_ns());
+        let ends_ns = now_ns.saturating_add(self.length_ns);
+        let session = Arc::new(Session { token, key: hash(&cookie), csrf, began_ns: now_ns, ends_ns });
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, session| !session.is_over(now_ns));
+        if open.len() >= SESSIONS_MAX
+            && let Some(oldest) = open.values().min_by_key(|session| session.began_ns).map(|session| session.key)
+        {
+            open.remove(&oldest);
+        }
+        open.insert(session.key, Arc::clone(&session));
+        Ok((session, cookie))
+    }
+
+    fn end(&self, session: &Session) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.key);
+    }
+}
+
+fn cookie_in(headers: &HeaderMap) -> Option<&str> {
+    let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    all.flat_map(|value| value.split(';')).find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
+}
+
+fn told(visit: &Visit) -> api::Session {
+    let csrf = match &visit.pass {
+        Pass::Session(session) => Some(session.csrf.clone()),
+        Pass::Socket | Pass::Token(_) => None,
+    };
+    api::Session { user: visit.caller.user.clone(), scope: visit.scope, csrf }
+}
+
+/// Signs in a browser with a token: the answer sets the cookie `rota_session`.
+#[utoipa::path(post, path = "/api/v1/session", request_body = api::SignIn, responses((status = 200, body = api::Session)))]
+async fn sign_in(State(site): State<Arc<Site>>, Json(ask): Json<api::SignIn>) -> Result<Response, Problem> {
+    let Some(token) = site.board.tokens.find(ask.token.trim(), wall_ns()) else {
+        let title = "this token is not known, or not good any more; `rota token create` makes another";
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", title));
+    };
+    let failed = |error: std::io::Error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string());
+    let (session, cookie) = site.sessions.begin(Arc::clone(&token)).map_err(failed)?;
+    let answer = told(&site.by_token(&token, Pass::Session(session)));
+    let cookie = site.cookie(&cookie, site.sessions.length_ns / 1_000_000_000);
+    Ok(([(header::SET_COOKIE, cookie)], Json(answer)).into_response())
+}
+
+/// Who the caller is, however they are known.
+#[utoipa::path(get, path = "/api/v1/session", responses((status = 200, body = api::Session)))]
+async fn whoami(visit: Visit) -> Json<api::Session> {
+    Json(told(&visit))
+}
+
+/// Signs a browser out.
+#[utoipa::path(delete, path = "/api/v1/session", responses((status = 200)))]
+async fn sign_out(State(site): State<Arc<Site>>, visit: Visit, headers: HeaderMap) -> Result<Response, Problem> {
+    if let Pass::Session(session) = &visit.pass {
+        if !session.is_ours(headers.get(super::auth::CSRF)) {
+            return Err(forged());
+        }
+        site.sessions.end(session);
+        site.board.tokens.announce();
+    }
+    let answer: Answer<()> = Ok(Json(()));
+    Ok(([(header::SET_COOKIE, site.cookie("", 0))], answer).into_response())
+}
+
+impl Site {
+    fn cookie(&self, value: &str, seconds: i64) -> String {
+        let secure = if self.has_tls { "; Secure" } else { "" };
+        format!("{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::{OWN, Scope};
+
+    fn headers(cookie: &str) -> HeaderMap {
+        HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(cookie).unwrap())])
+    }
+
+    #[test]
+    fn a_session_lasts_until_its_time_its_token_or_its_owner_ends_it() {
+        let tokens = Tokens::default();
+        let (token, text) = Token::mint(1, "ada".to_owned(), "mine".to_owned(), Scope::Read, (0, None)).unwrap();
+        assert_eq!(token.id, OWN);
+        tokens.insert(token);
+        let token = tokens.find(&text, 0).unwrap();
+        let sessions = Sessions::of_hours(1.0);
+        let (session, cookie) = sessions.begin(Arc::clone(&token)).unwrap();
+        let cookie = format!("a=b; {COOKIE}={cookie}; c=d");
+        assert!(sessions.find(&headers(&cookie), &tokens).is_some());
+        for other in ["", "rota_session", "rota_session=", "rota_session=1", "xrota_session=1"] {
+            assert!(sessions.find(&headers(other), &tokens).is_none(), "{other}");
+        }
+        assert!(session.is_ours(Some(&HeaderValue::from_str(&session.csrf).unwrap())));
+        assert!(!session.is_ours(None) && !session.is_ours(Some(&HeaderValue::from_static(""))));
+        sessions.end(&session);
+        assert!(sessions.find(&headers(&cookie), &tokens).is_none());
+        let (session, _) = sessions.begin(Arc::clone(&token)).unwrap();
+        assert!(sessions.is_good(&session, &tokens) && !sessions.is_good(&session, &Tokens::default()));
+        let short = Sessions::of_hours(0.0);
+        let (session, _) = short.begin(token).unwrap();
+        assert!(!short.is_good(&session, &tokens));
+    }
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let tokens = Tokens::default();
+        let (token, text) = Token::mint(1, "ada".to_owned(), "mine".to_owned(), Scope::Read, (0, None)).unwrap();
+        tokens.insert(token);
+        let token = tokens.find(&text, 0).unwrap();
+        let sessions = Sessions::of_hours(1.0);
+        let all = (0..=SESSIONS_MAX).map(|_| sessions.begin(Arc::clone(&token)).unwrap().0).collect::<Vec<_>>();
+        assert_eq!(sessions.open.lock().unwrap().len(), SESSIONS_MAX);
+        assert!(!sessions.is_good(&all[0], &tokens) && sessions.is_good(&all[SESSIONS_MAX], &tokens));
+    }
+}
