@@ -15,6 +15,9 @@ const EXCHANGES_MAX: usize = 2_000_000;
 /// The least gain of an exchange, against the value it brings: rounding must not make two rows change places for ever.
 const LEAST_GAIN: f64 = 1e-9;
 
+/// The least gain of a row that several others make room for: less is not worth moving so many.
+const LEAST_REPLACEMENT: f64 = 0.2;
+
 /// Values, sizes and pools. A value that is not positive forbids the entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Matching<'a> {
@@ -425,7 +428,7 @@ impl State<'_> {
             for row in 0..rows {
                 let (gain, size) = (self.gain(row, column), matching.sizes[row]);
                 let fits = gain > 0.0 && size <= matching.capacities[column];
-                if !fits || gain - (size - self.free[column]) * least <= LEAST_GAIN * matching.row(row)[column] {
+                if !fits || gain - (size - self.free[column]) * least <= LEAST_REPLACEMENT * matching.row(row)[column] {
                     continue;
                 }
                 if !std::mem::replace(&mut sorted, true) {
@@ -453,7 +456,7 @@ impl State<'_> {
 
     /// How many of the cheapest rows on a column must go for another, if they are together worth less than it gains.
     fn leavers_for(&self, row: usize, column: usize) -> Option<usize> {
-        let (mut room, mut loss, mut leavers) = (self.free[column], LEAST_GAIN * self.matching.row(row)[column], 0);
+        let (mut room, mut loss, mut leavers) = (self.free[column], LEAST_REPLACEMENT * self.matching.row(row)[column], 0);
         let gain = self.gain(row, column);
         while room < self.matching.sizes[row] && loss < gain {
             let leaver = self.keyed.get(leavers)?.1;
