@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """The API's speed: a page of a long list for many clients at once, and what hundreds who listen to events cost the queue.
 
-Usage: api.py target/release/rota [--jobs 100000] [--clients 50] [--requests 20] [--streams 500]. Starts a daemon with virtual GPUs in a
-temporary folder. Prints a table: figure, measured, target.
+Usage: api.py target/release/rota [--jobs 100000] [--clients 50] [--seconds 6] [--streams 500]. Starts a daemon with virtual GPUs in a
+temporary folder; wrk is who asks for lists. Prints a table: figure, measured (lists: p50 / p99), target.
 """
 
 import argparse
-import http.client
 import json
-import multiprocessing
 import os
+import re
 import selectors
 import socket
 import sqlite3
@@ -18,9 +17,9 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 from live import Daemon, row
-from timing import milliseconds, percentile
 
 LISTS = [
     ("first 1,000 that wait", "/api/v1/jobs?limit=1000"),
@@ -40,53 +39,47 @@ def headers_of(daemon, **more):
     return {"Authorization": f"Bearer {token}", **more}
 
 
-def ask_often(address, path, headers, requests, start, results):
-    """The seconds that each of some requests took on one connection."""
-    connection = http.client.HTTPConnection(*address, timeout=60)
-    connection.connect()
-    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    start.wait()
-    for _ in range(requests):
-        since = time.perf_counter()
-        connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        answer.read()
-        results.append(time.perf_counter() - since)
-        if answer.status != 200:
-            raise SystemExit(f"{path}: {answer.status}")
+def wrk(daemon, path, headers, clients, seconds):
+    """The p50 and p99 of as many clients as these who ask again as soon as they have their answer, and the answers a second."""
+    host, port = address_of(daemon)
+    lines = [word for name, value in headers.items() for word in ("-H", f"{name}: {value}")]
+    command = ["wrk", "-t2", f"-c{clients}", f"-d{seconds}", "--latency", *lines, f"http://{host}:{port}{path}"]
+    try:
+        said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    except FileNotFoundError:
+        raise SystemExit("the load comes from wrk, which is not here: install Debian's package `wrk`") from None
+    if "Non-2xx" in said or "Socket errors" in said:
+        raise SystemExit(said)
+    found = re.search(r"\n\s+50%\s+(\S+).*\n\s+99%\s+(\S+).*Requests/sec:\s+(\S+)", said, re.DOTALL)
+    return found.groups()
 
 
-def clients_of_one_process(address, path, headers, clients, requests, start, queue):
-    results = []
-    arguments = (address, path, headers, requests, start, results)
-    threads = [threading.Thread(target=ask_often, args=arguments) for _ in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    queue.put(results)
+class Arrivals:
+    """Jobs that come while the list is read: each makes it out of date."""
+
+    def __init__(self, daemon, every):
+        self.open = True
+        self.thread = threading.Thread(target=self.submit, args=(daemon, every))
+        self.thread.start()
+
+    def submit(self, daemon, every):
+        while self.open:
+            daemon.run("submit", "--hold", "--", "true")
+            time.sleep(every)
+
+    def close(self):
+        self.open = False
+        self.thread.join()
 
 
-def lists(daemon, clients, requests):
-    """Several processes ask, so that one interpreter is not what is measured."""
-    processes = min(5, clients)
-    for packing, more in [("", {}), (", packed", {"Accept-Encoding": "gzip"})]:
+def lists(daemon, clients, seconds):
+    for circumstance, every, more in [("", None, {}), (", packed", None, {"Accept-Encoding": "gzip"}), (", 5 new jobs a second", 0.2, {})]:
+        arrivals = every and Arrivals(daemon, every)
         for name, path in LISTS:
-            start, queue = multiprocessing.Barrier(clients), multiprocessing.Queue()
-            each = [clients // processes + (number < clients % processes) for number in range(processes)]
-            arguments = (address_of(daemon), path, headers_of(daemon, **more))
-            workers = [
-                multiprocessing.Process(target=clients_of_one_process, args=(*arguments, count, requests, start, queue)) for count in each
-            ]
-            since = time.perf_counter()
-            for worker in workers:
-                worker.start()
-            times = sorted(second for _ in workers for second in queue.get())
-            for worker in workers:
-                worker.join()
-            rate = len(times) / (time.perf_counter() - since)
-            label = f"list: {name}{packing}, {clients} clients, p50 / p99"
-            row(label, f"{milliseconds(percentile(times, 0.5))} / {milliseconds(percentile(times, 0.99))}", f"p99 < 30 ms ({rate:.0f}/s)")
+            middle, most, rate = wrk(daemon, path, headers_of(daemon, **more), clients, seconds)
+            row(f"list: {name}{circumstance}, {clients} clients", f"{middle} / {most}", f"p99 < 30 ms ({rate}/s)")
+        if arrivals:
+            arrivals.close()
 
 
 class Listeners:
@@ -124,18 +117,33 @@ def jobs_seconds(daemon, count):
     return time.perf_counter() - since
 
 
+def decisions(daemon):
+    """How many decisions there were, and their seconds."""
+    host, port = address_of(daemon)
+    text = urllib.request.urlopen(f"http://{host}:{port}/metrics").read().decode()
+    value = lambda name: float(next(line for line in text.splitlines() if line.startswith(name)).split()[-1])
+    return value("rota_decision_seconds_count"), value("rota_decision_seconds_sum")
+
+
+def cycles(daemon, jobs, rounds=5):
+    """The quickest of some rounds of jobs, and the mean of all decisions in them."""
+    before = decisions(daemon)
+    seconds = min(jobs_seconds(daemon, jobs) for _ in range(rounds))
+    count, spent = (now - then for now, then in zip(decisions(daemon), before))
+    return seconds, spent / count
+
+
 def streams(rota, folder, count, jobs):
     daemon = Daemon(rota, "a100:8", "--config", settings(folder))
     jobs_seconds(daemon, jobs)
-    alone = min(jobs_seconds(daemon, jobs) for _ in range(3))
+    alone, decision_alone = cycles(daemon, jobs)
     listeners = Listeners(daemon, count)
-    watched = min(jobs_seconds(daemon, jobs) for _ in range(3))
+    watched, decision_watched = cycles(daemon, jobs)
     memory = daemon.memory_mb()
-    decision = json.loads(daemon.run("status", "--json"))["decision_seconds_max"]
     listeners.close()
     daemon.close()
     row(f"{jobs} jobs, nobody listens / {count} listen", f"{alone:.2f} / {watched:.2f} s", "+10 % at most")
-    row(f"longest decision while {count} listen", milliseconds(decision))
+    row("a decision of the scheduler in them, mean", f"{decision_alone * 1e6:.0f} / {decision_watched * 1e6:.0f} us", "+10 % at most")
     row(f"daemon's memory while {count} listen", f"{memory:.0f} MB")
     row("what the listeners took", f"{listeners.heard / 1e6:.1f} MB")
 
@@ -167,14 +175,14 @@ def main():
     parser.add_argument("rota")
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--requests", type=int, default=20)
+    parser.add_argument("--seconds", type=int, default=6)
     parser.add_argument("--streams", type=int, default=500)
     parser.add_argument("--events-jobs", type=int, default=200)
     args = parser.parse_args()
     rota = os.path.abspath(args.rota)
     with tempfile.TemporaryDirectory() as folder:
         daemon = queue_of(rota, folder, args.jobs)
-        lists(daemon, args.clients, args.requests)
+        lists(daemon, args.clients, args.seconds)
         daemon.close()
         streams(rota, folder, args.streams, args.events_jobs)
 

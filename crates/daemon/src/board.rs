@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::broadcast;
 
-/// Events that a slow reader may fall behind before it has to read them from the store.
+/// Events that a slow reader may fall behind before it misses some.
 const EVENTS_KEPT: usize = 4096;
 
 /// The shared view. The queue's thread writes, everybody reads.
@@ -126,11 +126,6 @@ impl Board {
     /// How much was told so far: what was made of the board before the last of it is out of date.
     pub fn told(&self) -> u64 {
         self.told.load(Ordering::Acquire)
-    }
-
-    /// How many listen, beside the one who tells users what became of their jobs.
-    pub fn listeners(&self) -> usize {
-        self.events.receiver_count().saturating_sub(1)
     }
 
     /// Listens from now on.

@@ -30,6 +30,7 @@ mod priority;
 mod processes;
 mod profiles;
 mod record;
+mod relay;
 mod restore;
 mod runs;
 mod server;

@@ -3,6 +3,7 @@
 use crate::api::{self, State, Submit};
 use crate::text::Text;
 use serde::{Deserialize, Serialize};
+use std::ops::Not;
 use std::sync::Arc;
 
 /// What a user asked for, after arrays and sweeps were taken apart.
@@ -14,19 +15,22 @@ pub struct Spec {
     /// Group ids it runs with besides the owner's own, for a root daemon.
     pub gid: u32,
     /// Its place in an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array_index: Option<u64>,
     /// Its values in a sweep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(String, String)>,
     /// The process a claim is tied to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
     /// The class its memory is learned under, where that is predicted.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// It is run to learn how much memory its class needs.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Not::not")]
     pub is_profile_run: bool,
     /// What a client of watchmen asked for, if it is one's claim.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<crate::watchmen::Wish>,
 }
 

@@ -11,6 +11,7 @@ use crate::machine::Machine;
 use crate::monitor::{self, Source};
 use crate::platform::Message;
 use crate::processes::{SystemPlatform, Watch};
+use crate::relay::Relay;
 use crate::simulations::Simulations;
 use crate::store::{Stamp, Store, StoreError};
 use crate::world::{Leave, LiveWorld};
@@ -187,6 +188,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         sessions: Sessions::of_hours(config.http.session_hours),
         rates: Rates::new(config.http.requests_per_second, config.http.burst),
         lists: Lists::default(),
+        relay: Relay::default(),
         has_tls: ports.tls.is_some(),
         status: StatusBase {
             socket: socket.to_string_lossy().into_owned(),
@@ -248,6 +250,8 @@ impl Ports {
 
     /// Answers on all of them from now on.
     fn serve(self, site: &Arc<Site>, config: &Config, runtime: &tokio::runtime::Runtime) {
+        let (told, relayed) = (site.board.listen(), Arc::clone(site));
+        runtime.spawn(async move { relayed.relay.run(told).await });
         let service = || router(Arc::clone(site)).into_make_service_with_connect_info::<Peer>();
         runtime.spawn(axum::serve(self.local, service()).into_future());
         if let Some(listener) = self.network {

@@ -105,14 +105,16 @@ async function followEvents(stop: AbortSignal): Promise<void> {
 let pending: ReturnType<typeof setTimeout> | null = null;
 let listedAt = 0;
 
+/** At once if nothing was asked for a moment ago; otherwise together with whatever else comes until then. */
 function somethingChanged(stop: AbortSignal): void {
   if (pending !== null) return;
-  pending = setTimeout(() => {
+  const soon = () => {
     pending = null;
     if (stop.aborted) return;
     changes.value += 1;
     void refresh(stop);
-  }, TOGETHER_MS);
+  };
+  pending = setTimeout(soon, Math.max(0, listedAt + TOGETHER_MS - Date.now()));
 }
 
 /** After the page itself changed something: at once, whatever the events say. */

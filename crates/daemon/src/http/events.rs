@@ -1,10 +1,12 @@
-//! Events as they happen. Each is made into text once and shared by all who listen; a reader too slow for them is let go and comes back
-//! with the last number it saw; what it missed meanwhile comes from the store, a page at a time, so that nobody holds much memory.
+//! Events as they happen. Each is made into text once and shared by all who listen, who get them from `relay.rs`; a reader too slow for
+//! them is let go and comes back with the last number it saw; what it missed meanwhile comes from the store, a page at a time, so that
+//! nobody holds much memory.
 
 use super::auth::{Pass, Visit};
 use super::{Problem, Site};
 use crate::api;
-use crate::board::{Told, frame};
+use crate::board::frame;
+use crate::relay::Batch;
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, header};
@@ -48,7 +50,7 @@ async fn events(
     let sent = headers.get("last-event-id").and_then(|value| value.to_str().ok()).and_then(|value| value.trim().parse().ok());
     let tokens = site.board.tokens.changes();
     let mut reader =
-        Reader { live: site.board.listen(), missed: VecDeque::new(), seen: None, behind: false, pass: visit.pass, tokens, site };
+        Reader { live: site.relay.listen(), missed: VecDeque::new(), seen: None, behind: false, pass: visit.pass, tokens, site };
     if let Some(last) = sent.or(query.last_event_id) {
         reader.go_on_after(last).await?;
     }
@@ -65,7 +67,7 @@ struct Reader {
     site: Arc<Site>,
     pass: Pass,
     tokens: watch::Receiver<()>,
-    live: broadcast::Receiver<Arc<Told>>,
+    live: broadcast::Receiver<Arc<Batch>>,
     /// What is still to be sent of the past.
     missed: VecDeque<Bytes>,
     /// The number of the last event that was sent, or is in `missed`.
@@ -88,7 +90,7 @@ impl Reader {
 
     async fn read_page(&mut self) -> Result<(), Problem> {
         // Whatever happens while the page is read is heard, whatever happened before is on it.
-        self.live = self.site.board.listen();
+        self.live = self.site.relay.listen();
         let last = self.seen.unwrap_or(0);
         let page = self.site.aside(move |site| Ok(site.past(|archive| archive.events_after(last, PAGE))?)).await?;
         self.behind = page.len() == PAGE as usize;
@@ -102,19 +104,26 @@ impl Reader {
 
     /// What is to be sent next; nothing when the reader is to be let go.
     async fn next(&mut self) -> Option<Bytes> {
-        if self.missed.is_empty() && self.behind {
-            self.read_page().await.ok()?;
-        }
-        if let Some(missed) = self.missed.pop_front() {
-            return Some(missed);
-        }
         loop {
+            if self.missed.is_empty() && self.behind {
+                self.read_page().await.ok()?;
+            }
+            if let Some(missed) = self.missed.pop_front() {
+                return Some(missed);
+            }
             tokio::select! {
-                told = self.live.recv() => {
-                    let told = told.ok()?;
-                    if self.seen.is_none_or(|seen| told.seq > seen) {
-                        self.seen = Some(told.seq);
-                        return Some(told.frame());
+                batch = self.live.recv() => {
+                    let batch = batch.ok()?;
+                    let Some(last) = batch.last() else {
+                        // Some were missed: they are in the store, after the last one that was sent.
+                        self.seen?;
+                        self.behind = true;
+                        continue;
+                    };
+                    if self.seen.is_none_or(|seen| last > seen) {
+                        let text = batch.after(self.seen);
+                        self.seen = Some(last);
+                        return Some(text);
                     }
                 }
                 _ = self.tokens.changed() => if !self.site.is_good(&self.pass) { return None },

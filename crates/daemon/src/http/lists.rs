@@ -12,10 +12,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
-/// What is measured changes without an event; a list is never older than this.
+/// Reasons to wait and what is measured change without an event; a list with such jobs is never older than this.
 const AGE_MAX: Duration = Duration::from_millis(200);
 /// Pages that are kept.
 const KEPT_MAX: usize = 64;
+/// Bytes of pages from which on all of them are forgotten.
+const KEPT_BYTES_MAX: usize = 32 << 20;
 
 /// Which jobs, in words that were understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -73,6 +75,8 @@ pub struct Page {
     /// From where the next page goes on, if there is one.
     pub next: Option<u64>,
     packed: OnceLock<Bytes>,
+    /// Whether something on it can change without an event: a reason to wait, or what is measured.
+    moves: bool,
 }
 
 impl Page {
@@ -105,17 +109,20 @@ impl Lists {
     /// The page that others ask for, too, or a new one. `told` is what had happened when it was asked for.
     fn share(&self, wanted: &Wanted, told: u64, now: Instant) -> Shared {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = |kept: &Kept| kept.told == told && now.saturating_duration_since(kept.at) < AGE_MAX;
+        let is_new = |kept: &Kept| {
+            let stands = || kept.page.get().is_some_and(|page| !page.moves);
+            kept.told == told && (now.saturating_duration_since(kept.at) < AGE_MAX || stands())
+        };
         if let Some(known) = kept.get(wanted).filter(|known| is_new(known)) {
             return Arc::clone(&known.page);
         }
-        if kept.len() >= KEPT_MAX {
-            kept.retain(|_, known| is_new(known));
+        kept.retain(|_, known| is_new(known));
+        let bytes: usize = kept.values().filter_map(|known| known.page.get()).map(|page| page.json.len()).sum();
+        if kept.len() >= KEPT_MAX || bytes > KEPT_BYTES_MAX {
+            kept.clear();
         }
         let page = Shared::default();
-        if kept.len() < KEPT_MAX {
-            kept.insert(wanted.clone(), Kept { told, at: now, page: Arc::clone(&page) });
-        }
+        kept.insert(wanted.clone(), Kept { told, at: now, page: Arc::clone(&page) });
         page
     }
 }
@@ -176,6 +183,7 @@ impl Site {
             present.truncate(wanted.limit);
             next = present.last().map(|record| record.id).filter(|_| more);
         }
+        let moves = present.iter().any(|record| record.state != api::State::Held);
         let mut json = Vec::with_capacity(1024 * (past.len() + present.len()) + 2);
         json.push(b'[');
         let mut put = |job: &api::Job| {
@@ -195,7 +203,7 @@ impl Site {
         }
         past.for_each(|over| put(&over.view(&self.state_dir, None, None)));
         json.push(b']');
-        Ok(Page { json: json.into(), next, packed: OnceLock::new() })
+        Ok(Page { json: json.into(), next, packed: OnceLock::new(), moves })
     }
 }
 

@@ -25,7 +25,7 @@ async fn metrics(State(site): State<Arc<Site>>, request: Request) -> Result<Resp
         Caller::from_request_parts(&mut parts, &site).await?;
     }
     let octets = |name: &str| std::fs::metadata(site.state_dir.join(name)).map_or(0, |meta| meta.len());
-    let here = Here { store_bytes: octets("rota.db") + octets("rota.db-wal"), streams: site.board.listeners() };
+    let here = Here { store_bytes: octets("rota.db") + octets("rota.db-wal"), streams: site.relay.listeners() };
     let text = site.board.metrics.text(&site.board.read(), &here);
     Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }

@@ -65,6 +65,7 @@ pub struct Site {
     pub(crate) sessions: Sessions,
     pub(crate) rates: Rates,
     pub(crate) lists: Lists,
+    pub(crate) relay: crate::relay::Relay,
     pub(crate) has_tls: bool,
     pub(crate) status: StatusBase,
     pub(crate) model: crate::model::Model,

@@ -1,0 +1,230 @@
+//! What is asked of the queue, and its answer. What has its usual value is left out where it is written down.
+
+use crate::text::Text;
+use serde::{Deserialize, Serialize};
+use std::ops::Not;
+use utoipa::ToSchema;
+
+/// When a dependency is met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AfterCondition {
+    /// The other job ended with exit code 0.
+    #[default]
+    Ok,
+    /// It ended, however.
+    Any,
+}
+
+/// A job that must end first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct After {
+    /// The other job.
+    pub id: u64,
+    /// How it must end.
+    #[serde(default)]
+    pub condition: AfterCondition,
+}
+
+/// One parameter of a sweep: `{lr}` in the command is replaced by each value in turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SweepParam {
+    /// Its name.
+    pub name: String,
+    /// Its values.
+    pub values: Vec<String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn one_weight() -> f64 {
+    1.0
+}
+
+/// What is asked of the queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
+pub struct Submit {
+    /// The program and its arguments.
+    pub command: Vec<Text>,
+    /// The directory it runs in.
+    pub cwd: Text,
+    /// Its whole environment; Rota adds its own variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<(Text, Text)>,
+    /// GPUs it needs at once; 0 runs it on the processor alone.
+    #[serde(default = "one")]
+    pub gpus: u32,
+    /// The only GPUs it may use, by index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_ids: Vec<u32>,
+    /// GPU types it accepts; empty means any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_types: Vec<String>,
+    /// Memory it needs on each GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u32>,
+    /// Memory is predicted from earlier runs of the same program; the first has a GPU to itself.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub memory_auto: bool,
+    /// Memory to add to what is predicted, in place of the machine's setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer_mib: Option<u32>,
+    /// The class its memory is learned under, in place of the one made from its command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_as: Option<String>,
+    /// With `memory_auto`: a program that was never measured is first run by itself for so many epochs, as `--epochs=N`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_epochs: Option<u32>,
+    /// An argument that is added to the command with the job's number behind it, as `--id=`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number_argument: Option<String>,
+    /// What kind of training it is, by its name in the site's table of throughputs: its speed beside others is known by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_type: Option<String>,
+    /// Share of each GPU, above 0 and at most 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Nobody else on its GPUs, even if memory or share are given.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub exclusive: bool,
+    /// Higher runs first under the policies that look at it.
+    #[serde(default)]
+    pub priority: i32,
+    /// Fair share weight.
+    #[serde(default = "one_weight")]
+    pub weight: f64,
+    /// Lottery tickets.
+    #[serde(default = "one")]
+    pub tickets: u32,
+    /// How long its user believes it will run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate_seconds: Option<f64>,
+    /// When it should be finished, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
+    /// It is ended after so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_limit_seconds: Option<f64>,
+    /// Jobs that must end first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<After>,
+    /// How often it is tried again after a failure.
+    #[serde(default)]
+    pub retries: u32,
+    /// Wait before the first of these; doubled each time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_delay_seconds: Option<f64>,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What its GPU time is counted under, beside its user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// A repeated submit with the same key returns the same job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Part of the GPU's threads it may use under MPS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads_percent: Option<u32>,
+    /// It shares its GPU through NVIDIA's MPS, with jobs of the same user only. Implied by `threads_percent`.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub mps: bool,
+    /// It may be stopped for others and started again later.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub preemptible: bool,
+    /// Not to be started before it is released.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub hold: bool,
+    /// Time between asking it to stop and killing it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_seconds: Option<f64>,
+    /// Memory of the machine it may use, where control groups are permitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_memory_mib: Option<u64>,
+    /// Processors it may use, where control groups are permitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// One job for each of these indices, as `ROTA_ARRAY_INDEX` and `{index}` in the command.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub array: Vec<u64>,
+    /// One job for each combination of values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<SweepParam>,
+}
+
+/// The answer to a submit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Submitted {
+    /// The jobs, in order.
+    pub ids: Vec<u64>,
+    /// They were there already, by their key.
+    pub existing: bool,
+}
+
+/// Many submits at once, which reach the queue in their order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitMany {
+    /// The environment of all that have none of their own.
+    #[serde(default)]
+    pub env: Vec<(Text, Text)>,
+    /// What is asked for.
+    pub submits: Vec<Submit>,
+}
+
+/// What became of one of many submits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct OneOfMany {
+    /// Its jobs.
+    pub ids: Vec<u64>,
+    /// Why it was refused, if it was.
+    pub refusal: Option<String>,
+}
+
+/// A submit that asks for nothing but one GPU.
+pub(crate) fn plain_submit() -> Submit {
+    Submit {
+        command: vec![Text::from("claim")],
+        cwd: Text::from("/"),
+        env: Vec::new(),
+        gpus: 1,
+        gpu_ids: Vec::new(),
+        gpu_types: Vec::new(),
+        memory_mib: None,
+        memory_auto: false,
+        buffer_mib: None,
+        profile_as: None,
+        job_type: None,
+        profile_epochs: None,
+        number_argument: None,
+        share: None,
+        exclusive: true,
+        priority: 0,
+        weight: 1.0,
+        tickets: 1,
+        estimate_seconds: None,
+        deadline: None,
+        time_limit_seconds: None,
+        after: Vec::new(),
+        retries: 0,
+        retry_delay_seconds: None,
+        name: None,
+        project: None,
+        key: None,
+        threads_percent: None,
+        mps: false,
+        preemptible: false,
+        hold: false,
+        grace_seconds: None,
+        host_memory_mib: None,
+        cpus: None,
+        array: Vec::new(),
+        params: Vec::new(),
+    }
+}
