@@ -109,7 +109,13 @@ mod tests {
         let (board, relay) = (Board::default(), Arc::new(Relay::default()));
         let (told, mut listener) = (board.listen(), relay.listen());
         for seq in 1..=count {
-            board.tell(LiveEvent { seq, at: String::new(), kind: "submitted".to_owned(), job: Some(seq), detail: serde_json::Value::Null });
+            board.tell(LiveEvent {
+                seq,
+                at: String::new(),
+                kind: "submitted".to_owned(),
+                job: Some(seq),
+                detail: serde_json::Value::Null,
+            });
         }
         drop(board);
         relay.run(told).await;

@@ -185,7 +185,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         admins: config.users.admins.iter().filter_map(|name| crate::users::find(name)).collect(),
         daemon_uid: uid,
         users: crate::users::Directory::default(),
-        sessions: Sessions::of_hours(config.http.session_hours),
+        sessions: Sessions::open(state_dir.join("sessions"), config.http.session_hours, &board.tokens),
         rates: Rates::new(config.http.requests_per_second, config.http.burst),
         lists: Lists::default(),
         relay: Relay::default(),

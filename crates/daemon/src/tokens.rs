@@ -118,6 +118,11 @@ impl Tokens {
         known.get(&hash(token)).filter(|token| !token.is_expired(now_ns)).cloned()
     }
 
+    /// The token of a hash.
+    pub fn by_hash(&self, hash: &[u8; 32]) -> Option<Arc<Token>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).get(hash).cloned()
+    }
+
     /// Whether a token is still worth something.
     pub fn is_good(&self, token: &Token, now_ns: i64) -> bool {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);

@@ -176,66 +176,116 @@ pub(crate) fn peak(oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, start: 
             break;
         }
         let peak = peak_in_box(oracle, fixed, whole, &center, radius, goal);
-        let exact = peak.open.is_some();
-        let decided =
-            exact && goal.threshold.is_some_and(|threshold| peak.value > threshold || peak.load() <= threshold * (1.0 + 5e-14));
-        if !peak.at_edge || decided {
+        if !peak.at_edge || is_decided(&peak, goal) {
             return peak;
         }
-        // A sample that runs into the edge of its box only says that the middle was off. All open rows in the last, small box say more:
-        // the maximum is some of its radii further on.
-        radius = peak.radius * if peak.open.is_none() && attempt < 6 { 1.5 } else { 12.0 };
+        radius = if attempt < 6 { wider(&peak) } else { peak.radius * 12.0 };
         center = peak.prices;
     }
     climb(oracle, Rows::All, 1.0, fixed, whole, &center, goal)
 }
 
-/// The maximum over a box, by settling, sampling and shrinking; `at_edge` says whether any of the boxes held it back. If a sample
-/// already did not fit its box, the sample's own end is returned, without a list of open rows: a place to go on from, not a result.
-fn peak_in_box(oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, start: &[f64], radius: f64, goal: Goal) -> Peak {
-    let mut center = PerPool::from_slice(start);
-    let mut radius = radius;
-    let mut reach = radii(&center, radius);
-    let mut bounds = whole.around(&center, &reach);
-    let (settled, mut open) = oracle.classify(Rows::All, &center, &reach, 0.0);
-    let mut fixed = fixed.clone();
-    fixed.add(&settled, 1.0);
-    while open.len() > OPEN_LIMIT {
-        let picked = sample(&open);
-        let weight = open.len() as f64 / picked.len() as f64;
-        let rough = Goal { tolerance: within_box(radius, goal), threshold: None, ..goal };
-        let guess = climb(oracle, Rows::Some(&picked), weight, &fixed, &bounds, &center, rough);
-        if let Some(done) = goal.threshold.and_then(|threshold| mixture_of_all(oracle, &open, &fixed, &guess, threshold)) {
-            return done;
-        }
-        if guess.at_edge {
-            return Peak { radius, ..guess };
-        }
-        center = guess.prices;
-        radius *= SHRINK;
-        reach = radii(&center, radius);
-        bounds = bounds.around(&center, &reach);
-        let (settled, left) = oracle.classify(Rows::Some(&open), &center, &reach, 0.0);
+/// A box of prices, with the rows that are settled in all of it added up and the others listed.
+struct Room {
+    bounds: PriceBox,
+    fixed: Tally,
+    open: Vec<u32>,
+    center: PerPool,
+    /// Relative radius around the center.
+    radius: f64,
+    /// Smaller boxes would settle hardly any more rows.
+    is_last: bool,
+}
+
+impl Room {
+    fn new(oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, center: &[f64], radius: f64) -> Self {
+        let reach = radii(center, radius);
+        let (settled, open) = oracle.classify(Rows::All, center, &reach, 0.0);
+        let mut fixed = fixed.clone();
         fixed.add(&settled, 1.0);
-        // In a wide box nearly all rows are open whatever the prices; only in a narrow one is that a sign.
-        let shrinks = radius > 0.02 || left.len() * 10 < open.len() * 9;
-        open = left;
-        if !shrinks {
-            // Ties that no price resolves: smaller boxes would not help.
-            break;
+        let is_last = open.len() <= OPEN_LIMIT;
+        Self { bounds: whole.around(center, &reach), fixed, open, center: PerPool::from_slice(center), radius, is_last }
+    }
+
+    /// A smaller box in this one.
+    fn within(&self, oracle: &Oracle<'_>, center: &[f64], radius: f64) -> Self {
+        let reach = radii(center, radius);
+        let (settled, open) = oracle.classify(Rows::Some(&self.open), center, &reach, 0.0);
+        let mut fixed = self.fixed.clone();
+        fixed.add(&settled, 1.0);
+        // In a wide box nearly all rows are open whatever the prices; only in a narrow one is that a sign of ties that no price resolves.
+        let shrinks = radius > 0.02 || open.len() * 10 < self.open.len() * 9;
+        let is_last = open.len() <= OPEN_LIMIT || !shrinks;
+        Self { bounds: self.bounds.around(center, &reach), fixed, open, center: PerPool::from_slice(center), radius, is_last }
+    }
+}
+
+/// Boxes that may turn out too small before the search begins anew.
+const WIDENINGS: usize = 8;
+
+/// The maximum over a box, by settling, sampling and shrinking. A box that turns out too small is replaced by a wider one in the box
+/// before it, where most rows are settled already; `at_edge` says whether the first box itself held the maximum back. If a sample already
+/// did not fit that, the sample's own end is returned, without a list of open rows: a place to go on from, not a result.
+fn peak_in_box(oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, start: &[f64], radius: f64, goal: Goal) -> Peak {
+    let mut room = Room::new(oracle, fixed, whole, start, radius);
+    let mut outer: Vec<Room> = Vec::new();
+    let mut widenings = 0;
+    loop {
+        let held = if room.is_last {
+            let exact = Goal { tolerance: goal.tolerance.min(within_box(room.radius, goal)), ..goal };
+            let peak = climb(oracle, Rows::Some(&room.open), 1.0, &room.fixed, &room.bounds, &room.center, exact);
+            let peak = Peak { radius: room.radius, open: Some(std::mem::take(&mut room.open)), ..peak };
+            if !peak.at_edge || is_decided(&peak, goal) {
+                return peak;
+            }
+            peak
+        } else {
+            let picked = sample(&room.open);
+            let weight = room.open.len() as f64 / picked.len() as f64;
+            let rough = Goal { tolerance: within_box(room.radius, goal), threshold: None, ..goal };
+            let guess = climb(oracle, Rows::Some(&picked), weight, &room.fixed, &room.bounds, &room.center, rough);
+            if let Some(done) =
+                goal.threshold.and_then(|threshold| mixture_of_all(oracle, &room.open, &room.fixed, &guess, threshold))
+            {
+                return done;
+            }
+            if !guess.at_edge {
+                let inner = room.within(oracle, &guess.prices, room.radius * SHRINK);
+                outer.push(std::mem::replace(&mut room, inner));
+                continue;
+            }
+            Peak { radius: room.radius, ..guess }
+        };
+        widenings += 1;
+        let wider = wider(&held);
+        let too_small = |outer: &Room| outer.radius <= wider || outer.bounds.holds_back(&held.prices, whole);
+        while outer.last().is_some_and(too_small) {
+            outer.pop();
+        }
+        match outer.last() {
+            Some(outer) if widenings < WIDENINGS => room = outer.within(oracle, &held.prices, wider),
+            _ => return held,
         }
     }
-    let exact = Goal { tolerance: goal.tolerance.min(within_box(radius, goal)), ..goal };
-    let mut peak = climb(oracle, Rows::Some(&open), 1.0, &fixed, &bounds, &center, exact);
-    (peak.open, peak.radius) = (Some(open), radius);
-    peak
+}
+
+/// The radius to try after a box that was too small. A sample that runs into the edge of its box only says that the middle was off. All
+/// open rows in the last, small box say more: the maximum is some of its radii further on.
+fn wider(held: &Peak) -> f64 {
+    held.radius * if held.open.is_none() { 1.5 } else { 12.0 }
+}
+
+/// Whether all that was asked for is known, be the maximum where it may.
+fn is_decided(peak: &Peak, goal: Goal) -> bool {
+    let decided = |threshold: f64| peak.value > threshold || peak.load() <= threshold * (1.0 + 5e-14);
+    peak.open.is_some() && goal.threshold.is_some_and(decided)
 }
 
 /// How exact a value in a box must be. Near its top the function is round: prices good to a part of the radius need a value good to the
 /// square of that. A sum under floors is flatter than a level, because most rows have no choice: a climb that stopped early would end at
 /// the edge of any box, however well that was chosen.
 fn within_box(radius: f64, goal: Goal) -> f64 {
-    let flat = if goal.threshold.is_some() { 1e-3 } else { 1e-6 };
+    let flat = if goal.threshold.is_some() { 1e-3 } else { 1e-4 };
     (flat * (radius * radius).min(1.0)).max(1e-14)
 }
 

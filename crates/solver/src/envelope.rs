@@ -10,6 +10,9 @@
     reason = "the pass over rows is the whole cost, and is only quick as one loop of constant width without branches"
 )]
 
+use crate::problem::Guess;
+use std::cell::Cell;
+
 /// Index standing for the origin, that is, for idling.
 pub const IDLE: usize = usize::MAX;
 
@@ -71,6 +74,55 @@ pub fn choose(rates: &[f64], costs: &[f64], need: f64) -> Choice {
     Choice { left, right, weight, weight_slope: width }
 }
 
+/// Columns among which looking anew is as quick as looking whether the last choice is still right.
+const FEW_COLUMNS: usize = 4;
+
+/// How far above the line through two columns, relative to their costs, all others lie where there is no doubt about these two.
+const CLEAR: f64 = 1e-12;
+
+/// As [`choose`], tried first on the columns that were right the last time: other columns are looked for unless all of them, and idling,
+/// lie clearly above the line through these. The choice is the one that [`choose`] makes, always.
+#[inline(always)]
+pub(crate) fn choose_from(rates: &[f64], costs: &[f64], need: f64, guess: &Cell<Guess>) -> Choice {
+    if rates.len() <= FEW_COLUMNS {
+        return choose(rates, costs, need);
+    }
+    if let Some(choice) = still(rates, costs, need, guess.get()) {
+        return choice;
+    }
+    let choice = choose(rates, costs, need);
+    let name = |column: usize| u8::try_from(column).unwrap_or(Guess::NONE);
+    let whole = choice.right < usize::from(Guess::NONE) && (choice.left == IDLE || choice.left < usize::from(Guess::NONE));
+    guess.set(if whole { Guess { left: name(choice.left), right: name(choice.right) } } else { Guess::default() });
+    choice
+}
+
+/// The choice of these columns, if it is still the best one.
+#[inline(always)]
+fn still(rates: &[f64], costs: &[f64], need: f64, guess: Guess) -> Option<Choice> {
+    let right = usize::from(guess.right);
+    if right >= rates.len() {
+        return None;
+    }
+    let left = if guess.left == Guess::NONE { IDLE } else { usize::from(guess.left) };
+    let (left_rate, left_cost) = point(rates, costs, left);
+    let (right_rate, right_cost) = (rates[right], costs[right]);
+    let width = (right_rate - left_rate).recip();
+    let slope = (right_cost - left_cost) * width;
+    // Idling is a point like any other.
+    let mut nearest = if left == IDLE { f64::INFINITY } else { slope * left_rate - left_cost };
+    for index in 0..rates.len() {
+        let depth = (costs[index] - left_cost) - slope * (rates[index] - left_rate);
+        let nearer = (depth < nearest) & (index != right) & (index != left);
+        nearest = if nearer { depth } else { nearest };
+    }
+    // Clearly: where others lie on the line, all passes must agree on who is chosen, whatever was chosen before.
+    let is_clear = nearest > CLEAR * (left_cost.abs() + right_cost.abs());
+    let fits = left_rate < need && need <= right_rate && slope > 0.0 && is_clear;
+    let weight = ((need - left_rate) * width).clamp(0.0, 1.0);
+    fits.then_some(Choice { left, right, weight, weight_slope: width })
+}
+
 /// The edge of the lower envelope above `need`, found from `left`, a vertex of the envelope that is slower than `need`.
 #[inline(always)]
 fn segment(rates: &[f64], costs: &[f64], need: f64, mut left: usize) -> Option<(usize, usize)> {
@@ -123,21 +175,23 @@ pub enum CostSign {
     Any,
 }
 
-/// Whether the choice stays the best one (with the same columns) for every cost within `slack[j]` of `costs[j]`.
+/// Whether the choice stays the best one (with the same columns) for every cost within `size·slack[j]` of `costs[j]`.
 #[inline(always)]
-pub fn settled(rates: &[f64], costs: &[f64], slack: &[f64], sign: CostSign, choice: &Choice) -> bool {
+pub fn settled(rates: &[f64], costs: &[f64], slack: &[f64], size: f64, sign: CostSign, choice: &Choice) -> bool {
+    // One check of the length in place of one for each column.
+    let slack = &slack[..rates.len()];
     let (left_rate, left_cost) = point(rates, costs, choice.left);
-    let left_slack = if choice.left == IDLE { 0.0 } else { slack[choice.left] };
+    let left_slack = if choice.left == IDLE { 0.0 } else { size * slack[choice.left] };
     if choice.right == IDLE {
         // Alone on the cheapest column: everything else, idling too, must stay dearer.
         let mut safe = choice.left == IDLE || -left_cost > left_slack;
         for index in 0..rates.len() {
-            safe &= index == choice.left || costs[index] - left_cost > slack[index] + left_slack;
+            safe &= index == choice.left || costs[index] - left_cost > size * slack[index] + left_slack;
         }
         return safe;
     }
     let right_cost = costs[choice.right];
-    let right_slack = slack[choice.right];
+    let right_slack = size * slack[choice.right];
     let slope = (right_cost - left_cost) * choice.weight_slope;
     // How far the line through both points may move at another rate: linear extrapolation of the two slacks.
     let sway = |rate: f64| {
@@ -151,7 +205,41 @@ pub fn settled(rates: &[f64], costs: &[f64], slack: &[f64], sign: CostSign, choi
     }
     for index in 0..rates.len() {
         let depth = (costs[index] - left_cost) - slope * (rates[index] - left_rate);
-        safe &= index == choice.left || index == choice.right || depth > slack[index] + sway(rates[index]);
+        safe &= index == choice.left || index == choice.right || depth > size * slack[index] + sway(rates[index]);
     }
     safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Numbers that often tie.
+    fn number() -> impl Strategy<Value = f64> {
+        prop_oneof![0.0..4.0_f64, (0..5_u8).prop_map(f64::from)]
+    }
+
+    proptest! {
+        #[test]
+        fn the_choice_does_not_depend_on_the_guess(
+            columns in prop::collection::vec((number(), number(), -1.0..3.0_f64), 5..12),
+            need in number(),
+            left in 0..14_u8,
+            right in 0..14_u8,
+            gains in any::<bool>(),
+        ) {
+            let rates: Vec<f64> = columns.iter().map(|column| column.0).collect();
+            let cost = |column: &(f64, f64, f64)| if column.0 <= 0.0 { f64::INFINITY } else if gains { column.2 } else { column.1 };
+            let costs: Vec<f64> = columns.iter().map(cost).collect();
+            let name = |guess: u8| if usize::from(guess) < columns.len() { guess } else { Guess::NONE };
+            let guess = Cell::new(Guess { left: name(left), right: name(right) });
+            let plain = choose(&rates, &costs, need);
+            for _ in 0..2 {
+                let chosen = choose_from(&rates, &costs, need, &guess);
+                prop_assert_eq!((chosen.left, chosen.right), (plain.left, plain.right));
+                prop_assert!((chosen.weight - plain.weight).abs() < 1e-12);
+            }
+        }
+    }
 }

@@ -20,6 +20,7 @@ pub mod packed;
 pub mod price;
 pub mod problem;
 pub mod requirement;
+pub mod top_up;
 pub mod transport;
 pub mod water;
 

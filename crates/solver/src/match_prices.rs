@@ -420,6 +420,10 @@ impl State<'_> {
     /// Exchanges of one row for another cannot do that: two small rows keep a gang out that is worth more than both.
     fn replace(&mut self) -> bool {
         let (matching, rows) = (self.matching, self.column_of.len());
+        if self.exits.sizes.len() < 2 {
+            // Where all are of one size, whoever comes makes one other go.
+            return false;
+        }
         let mut replaced = false;
         for column in 0..self.free.len() {
             // Whoever comes makes others go that are worth at least this per unit: it rules out nearly everybody.

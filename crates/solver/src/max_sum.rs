@@ -6,7 +6,7 @@
 //! few rows, so that it resembles a vertex. The result carries realised value, proven bound and relative gap.
 
 use crate::backend;
-use crate::climb::{Goal, Peak, SAMPLE, climb, peak, sample};
+use crate::climb::{Goal, Peak, SAMPLE, climb, peak, sample_of};
 use crate::error::{SolveError, check_length, check_non_negative};
 use crate::master::{PriceBox, Scale};
 use crate::mix::recover;
@@ -90,9 +90,13 @@ impl<'a> Kernel<'a> {
         Self { problem, floors, weights: weights.iter().map(|weight| weight / scale).collect(), factors: padded, scale }
     }
 
-    fn solve(&self, options: &Options) -> Result<SumSolution, SolveError> {
+    fn oracle(&self) -> Oracle<'_> {
         let gain = Gain { weights: &self.weights, factors: &self.factors };
-        let oracle = Oracle { problem: self.problem, requirement: self.floors, gain: Some(gain), level: 0.0 };
+        Oracle { problem: self.problem, requirement: self.floors, gain: Some(gain), level: 0.0 }
+    }
+
+    fn solve(&self, options: &Options) -> Result<SumSolution, SolveError> {
+        let oracle = self.oracle();
         let mut best: Option<SumSolution> = None;
         for method in options.methods() {
             let peak = match self.run(&oracle, method, options) {
@@ -158,12 +162,19 @@ impl<'a> Kernel<'a> {
             let near = climb(oracle, Rows::All, 1.0, fixed, whole, start, Goal { tolerance: 1e-3, ..exact });
             return peak(oracle, fixed, whole, &near.prices, 0.1, exact);
         }
-        // Prices of a sample are good to a few standard errors of its size.
+        // Prices of a sample are good to a few standard errors of its size. A large sample is itself begun with a sample.
         let rows: Vec<u32> = (0..self.problem.rows() as u32).collect();
-        let picked = sample(&rows);
+        let picked = sample_of(&rows, (rows.len() / 16).max(SAMPLE));
         let weight = rows.len() as f64 / picked.len() as f64;
-        let near = climb(oracle, Rows::Some(&picked), weight, fixed, whole, start, Goal { tolerance: 1e-5, ..exact });
-        peak(oracle, fixed, whole, &near.prices, 4.0 / (SAMPLE as f64).sqrt(), exact)
+        let near = if picked.len() > 2 * SAMPLE {
+            let (problem, floors) = (self.problem.sampled(&picked, weight), self.floors.sampled(&picked));
+            let weights = picked.iter().map(|&row| self.weights[row as usize]).collect();
+            let few = Kernel { problem: &problem, floors: &floors, weights, factors: self.factors.clone(), scale: self.scale };
+            few.thinned(&few.oracle(), fixed, whole, start, exact)
+        } else {
+            climb(oracle, Rows::Some(&picked), weight, fixed, whole, start, Goal { tolerance: 1e-5, ..exact })
+        };
+        peak(oracle, fixed, whole, &near.prices, 4.0 / (picked.len() as f64).sqrt(), exact)
     }
 
     fn backend(&self, oracle: &Oracle<'_>, seconds: f64) -> Result<Peak, SolveError> {

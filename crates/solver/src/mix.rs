@@ -6,7 +6,7 @@
 
 use crate::climb::Peak;
 use crate::envelope::{Choice, IDLE};
-use crate::sweep::{Oracle, PerPool, Rows};
+use crate::sweep::{Oracle, PerPool, Rows, Seen};
 use smallvec::{SmallVec, smallvec};
 
 /// A row that the mixture treats in several ways, with the weight of each.
@@ -26,7 +26,7 @@ pub(crate) fn recover(oracle: &Oracle<'_>, peak: &Peak) -> Vec<f64> {
         return shares.iter().map(|share| share / load).collect();
     }
     let mut shares = vec![0.0; oracle.problem.rows() * columns];
-    oracle.visit(Rows::All, &peak.prices, |seen| write(&mut shares, columns, seen.row, &[(seen.choice, 1.0)]));
+    oracle.visit(Rows::All, &peak.prices, &mut |seen: &Seen<'_>| write(&mut shares, columns, seen.row, &[(seen.choice, 1.0)]));
     let mut splits = splits(oracle, peak);
     let mixed: Vec<Ways> = splits.iter().map(|split| split.ways.clone()).collect();
     let mixed_load = peak.load();
@@ -90,7 +90,7 @@ fn splits(oracle: &Oracle<'_>, peak: &Peak) -> Vec<Split> {
     let mut names = vec![0; count];
     for (prices, share) in &peak.mixture {
         let mut index = 0;
-        oracle.visit(rows, prices, |seen| {
+        oracle.visit(rows, prices, &mut |seen: &Seen<'_>| {
             names[index] = seen.row;
             match ways[index].iter_mut().find(|(choice, _)| choice.same_columns(&seen.choice)) {
                 Some(way) => way.1 += share,

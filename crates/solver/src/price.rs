@@ -14,8 +14,11 @@ use crate::master::{PriceBox, Scale};
 use crate::mix::recover;
 use crate::problem::Problem;
 use crate::requirement::{Ceiling, Requirement};
-use crate::sweep::{Oracle, PerPool, Rows, Tally};
+use crate::sweep::{Oracle, PerPool, Rows, Seen, Tally};
 use smallvec::smallvec;
+
+/// How far, relatively, a mixture may overload a pool and still count as reaching its level.
+const REACHED: f64 = 1e-9;
 
 /// Part of the dearest pool's price from which on a cost is one, and not noise.
 pub(crate) const CLEAR_COST: f64 = 1e-7;
@@ -138,7 +141,7 @@ impl LevelSolution {
         let base: Vec<f64> = (0..problem.rows()).map(above).collect();
         let raised = Requirement { base, slope: vec![0.0; problem.rows()], bend: Vec::new(), ceiling: requirement.ceiling };
         let oracle = Oracle { problem, requirement: &raised, gain: None, level: 0.0 };
-        oracle.visit(Rows::All, &self.prices, |seen| {
+        oracle.visit(Rows::All, &self.prices, &mut |seen: &Seen<'_>| {
             let choice = &seen.choice;
             if choice.right != IDLE {
                 let left = if choice.left == IDLE { 0.0 } else { seen.costs[choice.left] };
@@ -165,7 +168,24 @@ pub(crate) struct Guess {
     radius: f64,
 }
 
+/// A level that prices prove to be the highest and a mixture of choices reaches, before that mixture is made an allocation: whoever goes on
+/// from the level alone need not pay for one.
+#[derive(Debug)]
+pub struct Reached {
+    /// As it will be, but for the shares.
+    pub solution: LevelSolution,
+    search: Search,
+}
+
+impl Reached {
+    /// Works out the allocation.
+    pub fn shares(&self, problem: &Problem, requirement: &Requirement) -> Vec<f64> {
+        recover(&Oracle { problem, requirement, gain: None, level: self.search.upper }, &self.search.peak)
+    }
+}
+
 /// How far the level search got: a proven bound and the allocation that comes nearest to it.
+#[derive(Debug)]
 pub(crate) struct Search {
     pub upper: f64,
     /// Prices at which the requirements of any higher level cost more than there is; none if rows' own limits are the bound.
@@ -210,6 +230,23 @@ pub fn maximise_level(
     let mut solution = solve_merged(&merged.problem, &smaller, cap, options, warm)?;
     solution.shares = merged.expand(&solution.shares);
     Ok(solution)
+}
+
+/// The highest level by prices alone, every row standing for itself. None if prices end short of it: then [`maximise_level`] has other ways.
+pub fn reach_level(problem: &Problem, requirement: &Requirement, warm: Option<&Warm>) -> Result<Option<Reached>, SolveError> {
+    let cap = requirement.cap(problem)?;
+    if let Some(warm) = warm {
+        check_length("warm prices", warm.prices.len(), problem.columns())?;
+    }
+    let oracle = Oracle { problem, requirement, gain: None, level: cap };
+    let search = by_prices(&oracle, cap, warm.and_then(usable))?;
+    let over = (search.peak.load() - 1.0).max(0.0);
+    if over > REACHED {
+        return Ok(None);
+    }
+    let level = search.upper * (1.0 - over);
+    let solution = solution(&search, Vec::new(), level, Method::Prices, search.steps);
+    Ok(Some(Reached { solution, search }))
 }
 
 fn solve_merged(
@@ -490,6 +527,11 @@ fn certify(oracle: &Oracle<'_>, search: &Search, method: Method, steps: usize) -
     let here = oracle.at_level(search.upper);
     let shares = recover(&here, &search.peak);
     let level = oracle.requirement.realised(oracle.problem, &shares, search.upper).max(0.0);
+    solution(search, shares, level, method, steps)
+}
+
+/// What a search found, with the level that shares give.
+fn solution(search: &Search, shares: Vec<f64>, level: f64, method: Method, steps: usize) -> LevelSolution {
     // The sums behind the bound are exact to some units in the last place.
     let upper_bound = (search.upper * (1.0 + 1e-14)).max(level);
     let gap = if upper_bound > 0.0 { (upper_bound - level) / upper_bound } else { 0.0 };

@@ -6,6 +6,7 @@
 //! to a stride for which the inner loops are compiled with a constant length.
 
 use crate::error::{SolveError, check_length, check_non_negative, check_positive};
+use std::cell::Cell;
 use std::collections::HashSet;
 
 /// Rows, pools and rates; see the module's head for what always holds.
@@ -16,6 +17,35 @@ pub struct Problem {
     counts: Vec<f64>,
     rates: Vec<f64>,
     stride: usize,
+    guesses: Guesses,
+}
+
+/// Where each row was found last, which is where the next pass looks first. Never more than a guess: what is found does not depend on it.
+#[derive(Debug, Clone)]
+struct Guesses(Vec<Cell<Guess>>);
+
+/// The slower and the faster column of a row's choice; [`Guess::default`] if there is none to begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Guess {
+    pub left: u8,
+    pub right: u8,
+}
+
+impl Guess {
+    /// No column, or idling.
+    pub const NONE: u8 = u8::MAX;
+}
+
+impl Default for Guess {
+    fn default() -> Self {
+        Self { left: Self::NONE, right: Self::NONE }
+    }
+}
+
+impl PartialEq for Guesses {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// A problem whose identical rows have become one row each, with the way back.
@@ -89,7 +119,8 @@ impl Problem {
                 *cell = if capacity > 0.0 && *cell >= f64::MIN_POSITIVE { *cell } else { 0.0 };
             }
         }
-        Ok(Self { capacities, sizes, counts, rates, stride })
+        let guesses = Guesses(vec![Cell::default(); sizes.len()]);
+        Ok(Self { capacities, sizes, counts, rates, stride, guesses })
     }
 
     /// Number of rows.
@@ -125,6 +156,12 @@ impl Problem {
     /// All rates with padding, and the distance between rows.
     pub(crate) fn padded_rates(&self) -> (&[f64], usize) {
         (&self.rates, self.stride)
+    }
+
+    /// Where a row was found last.
+    #[inline]
+    pub(crate) fn guess(&self, row: usize) -> &Cell<Guess> {
+        &self.guesses.0[row]
     }
 
     /// A row's best rate; zero if no column serves it.
@@ -218,7 +255,9 @@ impl Problem {
             let start = row as usize * self.stride;
             rates.extend_from_slice(&self.rates[start..start + self.stride]);
         }
-        let problem = Self { capacities: self.capacities.clone(), sizes: pick(&self.sizes), counts, rates, stride: self.stride };
+        let guesses = Guesses(representatives.iter().map(|&row| self.guesses.0[row as usize].clone()).collect());
+        let (capacities, sizes) = (self.capacities.clone(), pick(&self.sizes));
+        let problem = Self { capacities, sizes, counts, rates, stride: self.stride, guesses };
         Merged { problem, extras: extras.iter().map(|extra| pick(extra)).collect(), row_of }
     }
 

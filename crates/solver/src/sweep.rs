@@ -9,7 +9,7 @@
     reason = "the pass over rows is the whole cost, and is only quick as one loop of constant width"
 )]
 
-use crate::envelope::{Choice, CostSign, IDLE, choose, settled};
+use crate::envelope::{Choice, CostSign, IDLE, choose_from, settled};
 use crate::problem::Problem;
 use crate::requirement::Requirement;
 use smallvec::{SmallVec, smallvec};
@@ -92,6 +92,18 @@ pub(crate) struct Seen<'a> {
     pub need_slope: f64,
 }
 
+/// What looks at every row of a pass. A trait rather than a closure where it matters: closures are not always made part of the loop.
+pub(crate) trait See {
+    fn see(&mut self, seen: &Seen<'_>);
+}
+
+impl<F: FnMut(&Seen<'_>)> See for F {
+    #[inline(always)]
+    fn see(&mut self, seen: &Seen<'_>) {
+        self(seen);
+    }
+}
+
 /// Adds up choices in blocks.
 struct Adder<'a> {
     oracle: &'a Oracle<'a>,
@@ -146,6 +158,38 @@ impl<'a> Adder<'a> {
     }
 }
 
+impl See for Adder<'_> {
+    #[inline(always)]
+    fn see(&mut self, seen: &Seen<'_>) {
+        self.add(seen);
+    }
+}
+
+/// Adds up the rows whose choice cannot change, and lists the others.
+struct Sorter<'a> {
+    adder: Adder<'a>,
+    open: Vec<u32>,
+    /// How far costs may move, per unit of size.
+    slack: PerPool,
+    level_slack: f64,
+    sign: CostSign,
+}
+
+impl See for Sorter<'_> {
+    #[inline(always)]
+    fn see(&mut self, seen: &Seen<'_>) {
+        let oracle = self.adder.oracle;
+        let size = oracle.problem.sizes()[seen.row];
+        let swing = self.level_slack * oracle.level * seen.need_slope * seen.choice.weight_slope;
+        let stays = seen.choice.weight >= swing && seen.choice.weight + swing <= 1.0;
+        if stays && settled(seen.rates, seen.costs, &self.slack, size, self.sign, &seen.choice) {
+            self.adder.add(seen);
+        } else {
+            self.open.push(seen.row as u32);
+        }
+    }
+}
+
 impl Oracle<'_> {
     pub fn columns(&self) -> usize {
         self.problem.columns()
@@ -158,32 +202,17 @@ impl Oracle<'_> {
     /// Adds up the rows' best choices.
     pub fn tally(&self, rows: Rows<'_>, prices: &[f64]) -> Tally {
         let mut adder = Adder::new(self);
-        self.visit(rows, prices, |seen| adder.add(seen));
+        self.visit(rows, prices, &mut adder);
         adder.finish()
     }
 
     /// Adds up the rows whose choice cannot change while prices stay within `radius` of the given ones and the level within the
     /// fraction `level_slack` of its own, and lists the others. What the former use is then linear in the level, if the requirement is.
     pub fn classify(&self, rows: Rows<'_>, prices: &[f64], radius: &[f64], level_slack: f64) -> (Tally, Vec<u32>) {
-        let mut adder = Adder::new(self);
-        let mut open = Vec::new();
-        let per_unit = self.per_unit(radius);
-        let mut slack = per_unit.clone();
         let sign = if self.gain.is_some() { CostSign::Any } else { CostSign::NonNegative };
-        self.visit(rows, prices, |seen| {
-            let size = self.problem.sizes()[seen.row];
-            for (slack, unit) in slack.iter_mut().zip(&per_unit) {
-                *slack = size * unit;
-            }
-            let swing = level_slack * self.level * seen.need_slope * seen.choice.weight_slope;
-            let stays = seen.choice.weight >= swing && seen.choice.weight + swing <= 1.0;
-            if stays && settled(seen.rates, seen.costs, &slack, sign, &seen.choice) {
-                adder.add(seen);
-            } else {
-                open.push(seen.row as u32);
-            }
-        });
-        (adder.finish(), open)
+        let mut sorter = Sorter { adder: Adder::new(self), open: Vec::new(), slack: self.per_unit(radius), level_slack, sign };
+        self.visit(rows, prices, &mut sorter);
+        (sorter.adder.finish(), sorter.open)
     }
 
     /// Prices per unit of each pool, padded to the row stride.
@@ -197,7 +226,7 @@ impl Oracle<'_> {
     }
 
     /// Calls `see` for each row with its best choice, in order. The common widths are compiled with a constant length.
-    pub fn visit(&self, rows: Rows<'_>, prices: &[f64], see: impl FnMut(&Seen<'_>)) {
+    pub fn visit(&self, rows: Rows<'_>, prices: &[f64], see: &mut impl See) {
         let unit = self.per_unit(prices);
         match unit.len() {
             1 => self.visit_width::<1>(rows, &unit, see),
@@ -210,54 +239,56 @@ impl Oracle<'_> {
             8 => self.visit_width::<8>(rows, &unit, see),
             12 => self.visit_width::<12>(rows, &unit, see),
             16 => self.visit_width::<16>(rows, &unit, see),
-            width => {
-                let mut costs = vec![0.0; width];
-                let mut see = see;
-                self.each(rows, |row, rates| self.see_row(row, rates, &unit, &mut costs, &mut see));
-            }
+            _ => self.visit_wide(rows, &unit, see),
         }
     }
 
-    fn visit_width<const WIDTH: usize>(&self, rows: Rows<'_>, unit: &[f64], mut see: impl FnMut(&Seen<'_>)) {
+    fn visit_width<const WIDTH: usize>(&self, rows: Rows<'_>, unit: &[f64], see: &mut impl See) {
         let mut fixed = [0.0; WIDTH];
         fixed.copy_from_slice(unit);
         let mut costs = [0.0; WIDTH];
-        self.each(rows, |row, rates| {
-            if let Ok(rates) = <&[f64; WIDTH]>::try_from(rates) {
-                self.see_row(row, rates, &fixed, &mut costs, &mut see);
-            }
-        });
-    }
-
-    #[inline(always)]
-    fn each(&self, rows: Rows<'_>, mut call: impl FnMut(usize, &[f64])) {
-        let (rates, stride) = self.problem.padded_rates();
+        let all = self.problem.padded_rates().0.as_chunks::<WIDTH>().0;
         match rows {
-            Rows::All => rates.chunks_exact(stride).enumerate().for_each(|(row, rates)| call(row, rates)),
+            Rows::All => {
+                for (row, rates) in all.iter().enumerate() {
+                    self.see_row(row, rates, &fixed, &mut costs, see);
+                }
+            }
             Rows::Some(list) => {
                 for &row in list {
-                    let start = row as usize * stride;
-                    call(row as usize, &rates[start..start + stride]);
+                    self.see_row(row as usize, &all[row as usize], &fixed, &mut costs, see);
                 }
             }
         }
     }
 
+    /// As [`Self::visit_width`], for widths that are not compiled for.
+    fn visit_wide(&self, rows: Rows<'_>, unit: &[f64], see: &mut impl See) {
+        let (rates, stride) = self.problem.padded_rates();
+        let mut costs = vec![0.0; stride];
+        let mut look = |row: usize| self.see_row(row, &rates[row * stride..][..stride], unit, &mut costs, see);
+        match rows {
+            Rows::All => (0..self.problem.rows()).for_each(look),
+            Rows::Some(list) => list.iter().for_each(|&row| look(row as usize)),
+        }
+    }
+
     #[inline(always)]
-    fn see_row(&self, row: usize, rates: &[f64], unit: &[f64], costs: &mut [f64], see: &mut impl FnMut(&Seen<'_>)) {
+    fn see_row(&self, row: usize, rates: &[f64], unit: &[f64], costs: &mut [f64], see: &mut impl See) {
         let size = self.problem.sizes()[row];
         for index in 0..rates.len() {
             costs[index] = if rates[index] > 0.0 { size * unit[index] } else { f64::INFINITY };
         }
         if let Some(gain) = &self.gain {
+            let (weight, factors) = (gain.weights[row], &gain.factors[..rates.len()]);
             for index in 0..rates.len() {
-                costs[index] -= gain.weights[row] * gain.factors[index] * rates[index];
+                costs[index] -= weight * factors[index] * rates[index];
             }
         }
         let (need, slope) = self.requirement.at(row, self.level);
-        let choice = choose(rates, costs, need);
+        let choice = choose_from(rates, costs, need, self.problem.guess(row));
         let need_slope = if choice.weight >= 1.0 { self.slope_at_best(rates, need, slope) } else { slope };
-        see(&Seen { row, rates, costs, choice, need_slope });
+        see.see(&Seen { row, rates, costs, choice, need_slope });
     }
 
     /// A row held at its own best rate asks for no more as the level rises; any other row keeps its slope.

@@ -10,7 +10,9 @@ use rota_solver::lp::{Clarabel, LinearProgram, LpBackend, LpStatus, Relation};
 use rota_solver::match_prices::{Matching, match_by_prices};
 use rota_solver::max_sum::{SumGoal, max_sum_with_floors};
 use rota_solver::packed::{Class, PackedGoal, PackedProblem, Pair};
-use rota_solver::price::{Options, max_min};
+use rota_solver::price::{Bound, Method, Options, max_min, reach_level};
+use rota_solver::requirement::Requirement;
+use rota_solver::top_up::top_up;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(800))]
@@ -203,4 +205,31 @@ fn the_backend_reports_duals_and_status() {
     assert!((solution.duals[0] - 2.0).abs() < 1e-6 && (solution.duals[1] - 1.0).abs() < 1e-6);
     program.add_constraint(vec![(x, 1.0), (y, 1.0)], Relation::AtLeast, 9.0);
     assert_eq!(Clarabel::default().solve(&program, 60.0).unwrap().status, LpStatus::Infeasible);
+}
+
+#[test]
+fn what_is_free_above_the_level_goes_to_those_who_can_use_it() {
+    for (columns, free) in [(3, 1), (5, 2), (8, 3)] {
+        let mut case = cases::large(6000, columns, 5);
+        // Pools of which there is more than enough, and closed to every other row: the others are what holds the level down.
+        case.rates.chunks_exact_mut(columns).step_by(2).for_each(|rates| rates[..free].fill(0.0));
+        case.capacities[..free].fill(4000.0);
+        let (problem, requirement) = (case.problem(), Requirement::max_min(&case.weights).unwrap());
+        let reached = reach_level(&problem, &requirement, None).unwrap().unwrap();
+        assert_eq!(reached.solution.bound_by, Bound::Pools);
+        let gains: Vec<f64> = (0..problem.rows()).map(|row| 1.0 / problem.best_rate(row)).collect();
+        let options = Options { tolerance: 1e-6, last: Method::PlainCuts, ..Options::default() };
+        let shares = top_up(&problem, &requirement, &reached, &gains, &options).unwrap();
+        assert!(problem.violation(&shares) <= 1e-9);
+        let level =
+            (0..problem.rows()).map(|row| problem.row_rate(row, &shares) / case.weights[row]).fold(f64::INFINITY, f64::min);
+        assert!(level >= reached.solution.upper_bound * (1.0 - 1e-8), "{level} is below {}", reached.solution.upper_bound);
+        let sum = |shares: &[f64]| (0..problem.rows()).map(|row| gains[row] * problem.row_rate(row, shares)).sum::<f64>();
+        let floors: Vec<f64> = case.weights.iter().map(|weight| weight * level * (1.0 - 1e-7)).collect();
+        let goal = SumGoal { weights: &gains, factors: &vec![1.0; columns], floors: &floors };
+        let best = max_sum_with_floors(&problem, &goal, &options).unwrap();
+        let first = sum(&reached.shares(&problem, &requirement));
+        assert!(sum(&shares) >= best.upper_bound * 0.999, "{} of {}, from {first}", sum(&shares), best.upper_bound);
+        assert!(first < best.upper_bound * 0.9, "nothing was free, so nothing was shown");
+    }
 }

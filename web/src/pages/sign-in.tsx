@@ -28,7 +28,7 @@ export function SignIn() {
         <Logo />
         <h1>Sign in</h1>
         {hasEnded.value && (
-          <p role="status">Your session is over: its time is up, or the daemon was restarted. You come back to where you were.</p>
+          <p role="status">Your session is over: its time is up, or its token was revoked. You come back to where you were.</p>
         )}
         <label class="field">
           token

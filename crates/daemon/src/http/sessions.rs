@@ -1,5 +1,5 @@
-//! Sessions: a browser shows a token once, and from then on a cookie that scripts cannot read. They are kept in memory only, as hashes:
-//! a restart of the daemon signs everybody out, and so does the end of the token.
+//! Sessions: a browser shows a token once, and from then on a cookie that scripts cannot read. Hashes of the cookies are kept, in memory
+//! and in a file, so that a restart of the daemon signs nobody out; the end of a token ends its sessions.
 
 use super::auth::{Pass, Visit, forged};
 use super::{Answer, Problem, Site};
@@ -10,7 +10,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -47,16 +51,53 @@ impl Session {
     }
 }
 
+/// A session as it is written down.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    key: [u8; 32],
+    /// The hash of its token.
+    token: [u8; 32],
+    csrf: String,
+    began_ns: i64,
+    ends_ns: i64,
+}
+
 /// All sessions, by the hashes of their cookies.
 pub struct Sessions {
     open: Mutex<HashMap<[u8; 32], Arc<Session>>>,
     length_ns: i64,
+    file: PathBuf,
+    /// Who writes the file.
+    writes: Mutex<()>,
 }
 
 impl Sessions {
-    /// Which last so long.
-    pub fn of_hours(hours: f64) -> Self {
-        Self { open: Mutex::default(), length_ns: (hours * 3.6e12) as i64 }
+    /// Those of a file, for tokens that are still known; new ones last so long. Whoever is not in the file, or if it cannot be read, signs in.
+    pub fn open(file: PathBuf, hours: f64, tokens: &Tokens) -> Self {
+        let kept = std::fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Vec<Kept>>(&text).ok());
+        let session = |kept: Kept| {
+            let Kept { key, token, csrf, began_ns, ends_ns } = kept;
+            Some((key, Arc::new(Session { token: tokens.by_hash(&token)?, key, csrf, began_ns, ends_ns })))
+        };
+        let open = kept.unwrap_or_default().into_iter().filter_map(session).collect();
+        Self { open: Mutex::new(open), length_ns: (hours * 3.6e12) as i64, file, writes: Mutex::default() }
+    }
+
+    /// Writes down who is signed in. The disk may be slow: whoever must not wait does not call this.
+    fn keep(&self) -> io::Result<()> {
+        let _alone = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = |session: &Arc<Session>| Kept {
+            key: session.key,
+            token: session.token.hash,
+            csrf: session.csrf.clone(),
+            began_ns: session.began_ns,
+            ends_ns: session.ends_ns,
+        };
+        let all = self.open.lock().unwrap_or_else(PoisonError::into_inner).values().map(kept).collect::<Vec<_>>();
+        let next = self.file.with_extension("next");
+        let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&next)?;
+        file.write_all(&serde_json::to_vec(&all)?)?;
+        std::fs::rename(next, &self.file)
     }
 
     /// The session of a request.
@@ -76,7 +117,7 @@ impl Sessions {
     }
 
     /// Begins one; gives it with its cookie.
-    fn begin(&self, token: Arc<Token>) -> std::io::Result<(Arc<Session>, String)> {
+    fn begin(&self, token: Arc<Token>) -> io::Result<(Arc<Session>, String)> {
         let (cookie, csrf, now_ns) = (secret("")?, secret("")?, wall_ns());
         let ends_ns = now_ns.saturating_add(self.length_ns);
         let session = Arc::new(Session { token, key: hash(&cookie), csrf, began_ns: now_ns, ends_ns });
@@ -116,8 +157,9 @@ async fn sign_in(State(site): State<Arc<Site>>, Json(ask): Json<api::SignIn>) ->
         let title = "this token is not known, or not good any more; `rota token create` makes another";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", title));
     };
-    let failed = |error: std::io::Error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string());
+    let failed = |error: io::Error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string());
     let (session, cookie) = site.sessions.begin(Arc::clone(&token)).map_err(failed)?;
+    site.keep_sessions().await?;
     let answer = told(&site.by_token(&token, Pass::Session(session)));
     let cookie = site.cookie(&cookie, site.sessions.length_ns / 1_000_000_000);
     Ok(([(header::SET_COOKIE, cookie)], Json(answer)).into_response())
@@ -137,6 +179,7 @@ async fn sign_out(State(site): State<Arc<Site>>, visit: Visit, headers: HeaderMa
             return Err(forged());
         }
         site.sessions.end(session);
+        site.keep_sessions().await?;
         site.board.tokens.announce();
     }
     let answer: Answer<()> = Ok(Json(()));
@@ -144,6 +187,15 @@ async fn sign_out(State(site): State<Arc<Site>>, visit: Visit, headers: HeaderMa
 }
 
 impl Site {
+    /// Writes sessions down. Without room on the disk they go on all the same, until the daemon ends.
+    async fn keep_sessions(self: &Arc<Self>) -> Result<(), Problem> {
+        self.aside(|site| {
+            _ = site.sessions.keep();
+            Ok(())
+        })
+        .await
+    }
+
     fn cookie(&self, value: &str, seconds: i64) -> String {
         let secure = if self.has_tls { "; Secure" } else { "" };
         format!("{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}")
@@ -154,6 +206,7 @@ impl Site {
 mod tests {
     use super::*;
     use crate::tokens::{OWN, Scope};
+    use std::os::unix::fs::MetadataExt as _;
 
     fn headers(cookie: &str) -> HeaderMap {
         HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(cookie).unwrap())])
@@ -166,7 +219,9 @@ mod tests {
         assert_eq!(token.id, OWN);
         tokens.insert(token);
         let token = tokens.find(&text, 0).unwrap();
-        let sessions = Sessions::of_hours(1.0);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sessions");
+        let sessions = Sessions::open(file.clone(), 1.0, &tokens);
         let (session, cookie) = sessions.begin(Arc::clone(&token)).unwrap();
         let cookie = format!("a=b; {COOKIE}={cookie}; c=d");
         assert!(sessions.find(&headers(&cookie), &tokens).is_some());
@@ -175,11 +230,22 @@ mod tests {
         }
         assert!(session.is_ours(Some(&HeaderValue::from_str(&session.csrf).unwrap())));
         assert!(!session.is_ours(None) && !session.is_ours(Some(&HeaderValue::from_static(""))));
+        sessions.keep().unwrap();
+        let after_a_restart = Sessions::open(file.clone(), 1.0, &tokens);
+        let again = after_a_restart.find(&headers(&cookie), &tokens).unwrap();
+        assert_eq!((&again.csrf, again.ends_ns), (&session.csrf, session.ends_ns));
+        let without_the_token = Sessions::open(file.clone(), 1.0, &Tokens::default());
+        assert!(without_the_token.find(&headers(&cookie), &tokens).is_none());
+        assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
         sessions.end(&session);
         assert!(sessions.find(&headers(&cookie), &tokens).is_none());
+        sessions.keep().unwrap();
+        assert!(Sessions::open(file.clone(), 1.0, &tokens).find(&headers(&cookie), &tokens).is_none());
+        std::fs::write(&file, "no sessions").unwrap();
+        assert!(Sessions::open(file.clone(), 1.0, &tokens).find(&headers(&cookie), &tokens).is_none());
         let (session, _) = sessions.begin(Arc::clone(&token)).unwrap();
         assert!(sessions.is_good(&session, &tokens) && !sessions.is_good(&session, &Tokens::default()));
-        let short = Sessions::of_hours(0.0);
+        let short = Sessions::open(file, 0.0, &tokens);
         let (session, _) = short.begin(token).unwrap();
         assert!(!short.is_good(&session, &tokens));
     }
@@ -190,7 +256,7 @@ mod tests {
         let (token, text) = Token::mint(1, "ada".to_owned(), "mine".to_owned(), Scope::Read, (0, None)).unwrap();
         tokens.insert(token);
         let token = tokens.find(&text, 0).unwrap();
-        let sessions = Sessions::of_hours(1.0);
+        let sessions = Sessions::open(PathBuf::from("/nowhere/sessions"), 1.0, &tokens);
         let all = (0..=SESSIONS_MAX).map(|_| sessions.begin(Arc::clone(&token)).unwrap().0).collect::<Vec<_>>();
         assert_eq!(sessions.open.lock().unwrap().len(), SESSIONS_MAX);
         assert!(!sessions.is_good(&all[0], &tokens) && sessions.is_good(&all[SESSIONS_MAX], &tokens));

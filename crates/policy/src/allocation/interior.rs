@@ -3,7 +3,7 @@
 //! What comes back is clipped until it fits, and the bound is computed here from the multipliers made valid, so it holds whatever the
 //! method's own tolerance was.
 
-use super::level::Found;
+use super::level::{Found, Shares};
 use rota_solver::SolveError;
 use rota_solver::lp::{Clarabel, LinearProgram, LpBackend, LpSolution, LpStatus, Relation};
 use rota_solver::problem::Problem;
@@ -134,7 +134,7 @@ pub(super) fn highest_level(problem: &Problem, slope: &[f64]) -> Result<Found, S
         .map(|row| problem.row_rate(row, &shares) / slope[row])
         .fold(f64::INFINITY, f64::min);
     Ok(Found {
-        shares: Some(shares),
+        shares: Shares::Known(shares),
         level: reached,
         upper_bound: cap * bound.min(1.0),
         final_already: false,

@@ -5,8 +5,9 @@ use super::interior;
 use super::rows::Rows;
 use rota_solver::SolveError;
 use rota_solver::max_sum::{SumGoal, max_sum_with_floors};
-use rota_solver::price::{Identical, Method, Options, Warm, maximise_level};
+use rota_solver::price::{Identical, Method, Options, Reached, Warm, maximise_level, reach_level};
 use rota_solver::requirement::{Ceiling, Requirement};
+use rota_solver::top_up::top_up;
 
 /// Given up of every floor in the second pass, relatively, so that rounding cannot make the floors infeasible.
 const FLOOR_SLACK: f64 = 1e-7;
@@ -82,11 +83,13 @@ pub(super) fn level_then_sum(rows: &Rows, need: &Need, solver: Solver, warm: &mu
     let floors: Vec<f64> = (0..rows.problem.rows()).map(floor).collect();
     // Where nobody can have more than its level, there is nothing left to maximise.
     let second = match solver {
-        Solver::Price if !found.final_already => second_pass(rows, &floors)?,
+        Solver::Price if !found.final_already => match found.shares.topped_up(rows, &requirement) {
+            Some(shares) => Some(shares),
+            None => second_pass(rows, &floors)?,
+        },
         _ => None,
     };
-    let nothing = || vec![0.0; rows.problem.rows() * rows.problem.columns()];
-    let shares = rows.expand(second.or(found.shares).unwrap_or_else(nothing), &floors);
+    let shares = rows.expand(second.unwrap_or_else(|| found.shares.of(rows, &requirement)), &floors);
     let mut level = f64::INFINITY;
     rows.each_rate(&shares, |row, rate| level = level.min(requirement.level_of(row, rate)));
     let level = if level.is_finite() { level } else { 0.0 };
@@ -104,26 +107,63 @@ fn first_pass(
     let straight = need.bend.iter().all(|&bend| bend <= 0.0);
     if need.slope.iter().all(|&slope| slope <= 0.0) {
         // Nobody asks for a level: only the sum counts.
-        return Ok(Found { shares: None, level: 0.0, upper_bound: 0.0, final_already: false, solver: "none" });
+        return Ok(Found { shares: Shares::None, level: 0.0, upper_bound: 0.0, final_already: false, solver: "none" });
     }
     if solver == Solver::Interior && straight {
         return interior::highest_level(&rows.problem, &need.slope);
     }
     let usable = warm.as_ref().filter(|warm| warm.prices.len() == rows.problem.columns());
-    let solution = maximise_level(&rows.problem, requirement, &solver.options(), usable)?;
+    let reached = if solver == Solver::Price { reach_level(&rows.problem, requirement, usable)? } else { None };
+    let (solution, shares) = if let Some(reached) = reached {
+        (reached.solution.clone(), Shares::Later(Box::new(reached)))
+    } else {
+        let mut solution = maximise_level(&rows.problem, requirement, &solver.options(), usable)?;
+        let shares = std::mem::take(&mut solution.shares);
+        (solution, Shares::Known(shares))
+    };
     *warm = Some(solution.warm());
     Ok(Found {
         final_already: solution.closed_rows(&rows.problem, requirement).iter().all(|closed| *closed),
         level: solution.level,
         upper_bound: solution.upper_bound,
         solver: method_name(solution.method),
-        shares: Some(solution.shares),
+        shares,
     })
+}
+
+/// The shares of the first pass, which the second one mostly replaces.
+pub(super) enum Shares {
+    /// Nobody gets anything.
+    None,
+    Known(Vec<f64>),
+    /// Not worked out yet.
+    Later(Box<Reached>),
+}
+
+impl Shares {
+    /// For many rows: these shares and on top of them whatever is free.
+    fn topped_up(&self, rows: &Rows, requirement: &Requirement) -> Option<Vec<f64>> {
+        match self {
+            Shares::Later(reached) if rows.problem.rows() > FEW_ROWS => {
+                top_up(&rows.problem, requirement, reached, &gains(rows), &sum_options(rows))
+            }
+            _ => None,
+        }
+    }
+
+    /// Rows × types.
+    fn of(self, rows: &Rows, requirement: &Requirement) -> Vec<f64> {
+        match self {
+            Shares::None => vec![0.0; rows.problem.rows() * rows.problem.columns()],
+            Shares::Known(shares) => shares,
+            Shares::Later(reached) => reached.shares(&rows.problem, requirement),
+        }
+    }
 }
 
 /// The outcome of the first pass, rows × types.
 pub(super) struct Found {
-    pub shares: Option<Vec<f64>>,
+    pub shares: Shares,
     pub level: f64,
     pub upper_bound: f64,
     /// Whether it is proven that no row can have more without another falling below the level.
@@ -131,13 +171,21 @@ pub(super) struct Found {
     pub solver: &'static str,
 }
 
+/// What a unit of rate is worth in the second pass: the sum is of rates over fair rates.
+fn gains(rows: &Rows) -> Vec<f64> {
+    rows.fair.iter().map(|fair| fair.recip()).collect()
+}
+
+/// The sum need not be exact, the floors must be kept. Only where rows are few is it worth another method's time.
+fn sum_options(rows: &Rows) -> Options {
+    let last = if rows.problem.rows() <= FEW_ROWS { Method::PlainCuts } else { Method::Prices };
+    Options { tolerance: 1e-3, last, ..Solver::Price.options() }
+}
+
 /// The greatest sum of rates over fair rates that keeps the floors; none if it cannot be had, and then the first pass must do.
 fn second_pass(rows: &Rows, floors: &[f64]) -> Result<Option<Vec<f64>>, SolveError> {
-    let weights: Vec<f64> = rows.fair.iter().map(|fair| fair.recip()).collect();
-    let goal = SumGoal { weights: &weights, factors: &vec![1.0; rows.problem.columns()], floors };
-    // The sum need not be exact, the floors must be kept. Only where rows are few is it worth another method's time.
-    let last = if rows.problem.rows() <= FEW_ROWS { Method::PlainCuts } else { Method::Prices };
-    match max_sum_with_floors(&rows.problem, &goal, &Options { tolerance: 1e-3, last, ..Solver::Price.options() }) {
+    let goal = SumGoal { weights: &gains(rows), factors: &vec![1.0; rows.problem.columns()], floors };
+    match max_sum_with_floors(&rows.problem, &goal, &sum_options(rows)) {
         Ok(solution) if solution.shortfall <= FLOOR_SLACK => Ok(Some(solution.shares)),
         Ok(_) | Err(SolveError::Infeasible | SolveError::Backend(_)) => Ok(None),
         Err(other) => Err(other),

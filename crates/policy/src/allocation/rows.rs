@@ -6,6 +6,7 @@ use rota_solver::SolveError;
 use rota_solver::price::Identical;
 use rota_solver::problem::Problem;
 use smallvec::SmallVec;
+use std::collections::HashSet;
 
 /// Which speeds an objective goes by. A type where a claim cannot be stays closed to it in all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,11 +188,20 @@ struct Classes {
 /// Kinds of claims in one class up to which they are compared one by one.
 const KINDS_MAX: usize = 8;
 
+/// Claims looked at to see whether classes repeat among very many.
+const LOOKED_AT: usize = 4096;
+
+/// Whether some thousands of very many claims, taken evenly, are all of different classes: then looking at all would gain little.
+fn seem_all_different(demand: &Demand<'_>, claims: &[u32]) -> bool {
+    let looked_at = claims.iter().step_by(claims.len() / LOOKED_AT + 1).map(|&claim| demand.claims[claim as usize].class);
+    claims.len() >= 16 * LOOKED_AT && looked_at.clone().collect::<HashSet<u32>>().len() == looked_at.count()
+}
+
 /// Identical claims, found by their classes: few claims of a class differ at all. None if that is not so, and then they must be merged as
 /// rows; but where it is, no row is written for a claim that has none of its own.
 fn by_class(demand: &Demand<'_>, claims: &[u32], keys: &[Key<'_>]) -> Option<Classes> {
     let most = claims.iter().map(|&claim| demand.claims[claim as usize].class).max()?;
-    if most as usize > 4 * claims.len() + 64 {
+    if most as usize > 4 * claims.len() + 64 || seem_all_different(demand, claims) {
         return None;
     }
     let mut kinds: Vec<SmallVec<[u32; KINDS_MAX]>> = vec![SmallVec::new(); most as usize + 1];
