@@ -132,13 +132,14 @@ class AsyncClient:
         *,
         state: Optional[State] = None,
         user: Optional[str] = None,
+        project: Optional[str] = None,
         search: Optional[str] = None,
         since: Optional[Moment] = None,
         until: Optional[Moment] = None,
         finished: bool = False,
         limit: Optional[int] = None,
     ) -> AsyncIterator[Job]:
-        listing = operations.Listing(state, user, search, since, until, limit, finished=finished)
+        listing = operations.Listing(state, user, project, search, since, until, limit, finished=finished)
         while not listing.is_complete:
             for job in await self._run(listing.page()):
                 yield job

@@ -118,6 +118,7 @@ class Client:
         *,
         state: Optional[State] = None,
         user: Optional[str] = None,
+        project: Optional[str] = None,
         search: Optional[str] = None,
         since: Optional[Moment] = None,
         until: Optional[Moment] = None,
@@ -132,6 +133,8 @@ class Client:
             only in this state
         user
             only of this user
+        project
+            only of this project
         search
             only with this text in name or command
         since, until
@@ -141,7 +144,7 @@ class Client:
         limit
             no more than this; they are fetched page by page, as they are looked at
         """
-        listing = operations.Listing(state, user, search, since, until, limit, finished=finished)
+        listing = operations.Listing(state, user, project, search, since, until, limit, finished=finished)
         while not listing.is_complete:
             yield from self._run(listing.page())
 

@@ -111,6 +111,7 @@ class Listing:
         self,
         state: Optional[State],
         user: Optional[str],
+        project: Optional[str],
         search: Optional[str],
         since: Optional[Moment],
         until: Optional[Moment],
@@ -121,7 +122,14 @@ class Listing:
         query: Query = []
         if finished:
             query.append(("all", "true"))
-        filters = {"state": state, "user": user, "q": search, "since": _time(since), "until": _time(until)}
+        filters = {
+            "state": state,
+            "user": user,
+            "project": project,
+            "q": search,
+            "since": _time(since),
+            "until": _time(until),
+        }
         query.extend((name, value) for name, value in filters.items() if value is not None)
         if limit is not None:
             query.append(("limit", str(min(limit, 10_000))))

@@ -59,8 +59,9 @@ class Lists(DaemonTest):
 
     def test_search_and_spans_of_time(self) -> None:
         named = self.client.submit(["true"], gpus=0, name="My Training")
-        other = self.client.submit(["echo", "Something"], gpus=0)
+        other = self.client.submit(["echo", "Something"], gpus=0, project="maps")
         self.client.wait([named, other])
+        self.assertEqual([job.id for job in self.client.jobs(finished=True, project="maps")], [other.id])
         self.assertEqual([job.id for job in self.client.jobs(finished=True, search="training")], [named.id])
         self.assertEqual([job.id for job in self.client.jobs(finished=True, search="ECHO some")], [other.id])
         self.assertEqual(list(self.client.jobs(finished=True, search="nothing like it")), [])

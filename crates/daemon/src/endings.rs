@@ -2,9 +2,9 @@
 //!
 //! The exit status is the supervisor's own record. A job that ended by itself before a stop reached it ended by itself.
 
+use crate::acts::EventKindOf;
 use crate::api::State;
 use crate::config::OnLoss;
-use crate::intake::EventKindOf;
 use crate::platform::{Message, Outcome, Platform};
 use crate::record::Record;
 use crate::store::Entry;

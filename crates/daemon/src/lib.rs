@@ -5,6 +5,7 @@
 //! the [`board`]. One thread does all of that in order ([`server::run`]), the loop being the one that simulations run in.
 
 mod access;
+mod acts;
 pub mod api;
 mod archives;
 mod board;
@@ -24,6 +25,7 @@ mod metrics;
 mod model;
 mod monitor;
 mod notify;
+mod orders;
 mod out_of_memory;
 mod platform;
 mod priority;

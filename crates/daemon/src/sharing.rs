@@ -1,9 +1,9 @@
 //! Several jobs on one GPU: how much of its memory each is given, what is learned from how much they take, and what becomes of those for
 //! whom it was not enough.
 
+use crate::acts::EventKindOf;
 use crate::api::{self, AfterCondition, State, Submit};
 use crate::config::{OnOveruse, Sharing};
-use crate::intake::EventKindOf;
 use crate::out_of_memory;
 use crate::platform::{Caller, Outcome, Platform, Refusal, RefusalKind};
 use crate::profiles::{ClassKey, class_of};

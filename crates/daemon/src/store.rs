@@ -572,6 +572,8 @@ pub struct Past {
     pub state: Option<State>,
     /// Only of this user.
     pub user: Option<String>,
+    /// Only of this project.
+    pub project: Option<String>,
     /// Only those that ended at or after this moment, in nanoseconds since 1970.
     pub since_ns: Option<i64>,
     /// Only those that ended before this moment.
@@ -619,10 +621,11 @@ impl Archive {
         let (state, pattern) = (past.state.map(State::word), past.pattern());
         let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE state IN ('done','failed','cancelled','lost')");
         let mut parameters: Vec<&dyn ToSql> = Vec::new();
-        let conditions: [(&str, Option<&dyn ToSql>); 6] = [
+        let conditions: [(&str, Option<&dyn ToSql>); 7] = [
             ("id < ?", before.as_ref().map(|value| value as _)),
             ("state = ?", state.as_ref().map(|value| value as _)),
             ("user = ?", past.user.as_ref().map(|value| value as _)),
+            ("json_extract(spec, '$.project') = ?", past.project.as_ref().map(|value| value as _)),
             ("finished_ns >= ?", past.since_ns.as_ref().map(|value| value as _)),
             ("finished_ns < ?", past.until_ns.as_ref().map(|value| value as _)),
             // Bytes that are no text are written down in a way that hides them from a first look.

@@ -10,7 +10,7 @@ export type Status = Schemas["Status"];
 export type Explanation = Schemas["Explanation"];
 export type LiveEvent = Schemas["LiveEvent"];
 export type Text = Schemas["Text"];
-export type Job = Schemas["Job"] & { project?: string | null };
+export type Job = Schemas["Job"];
 
 export type Scope = "read" | "submit" | "admin";
 

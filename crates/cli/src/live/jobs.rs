@@ -222,7 +222,9 @@ pub fn queue(args: &QueueArgs) -> anyhow::Result<()> {
         }
         query.push(format!("state={word}"));
     }
-    query.extend(args.user.as_ref().map(|user| format!("user={}", escaped(user))));
+    for (name, value) in [("user", &args.user), ("project", &args.project)] {
+        query.extend(value.as_ref().map(|value| format!("{name}={}", escaped(value))));
+    }
     let limit = args.limit.map_or(usize::MAX, |limit| limit as usize);
     query.push(format!("limit={}", limit.clamp(1, PAGE_MAX)));
     let enough = |pages: &[Vec<Job>]| pages.iter().map(Vec::len).sum::<usize>() >= limit;

@@ -108,6 +108,8 @@ struct ListQuery {
     state: Option<api::State>,
     /// Only of this user.
     user: Option<String>,
+    /// Only of this project.
+    project: Option<String>,
     /// Only those that ended since this moment, RFC 3339.
     since: Option<String>,
     /// Only those that ended before this moment, RFC 3339.
@@ -141,6 +143,7 @@ async fn list(
         all: query.all,
         state: query.state,
         user: query.user.clone(),
+        project: query.project.clone(),
         since_ns: time("since", &query.since)?,
         until_ns: time("until", &query.until)?,
         text: query.q.as_deref().filter(|text| !text.is_empty()).map(str::to_lowercase),
@@ -164,7 +167,9 @@ impl ListQuery {
     /// The next page, as the header `Link` has it.
     fn next(&self, cursor: u64) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
-        for (name, value) in [("user", &self.user), ("since", &self.since), ("until", &self.until), ("q", &self.q)] {
+        let words =
+            [("user", &self.user), ("project", &self.project), ("since", &self.since), ("until", &self.until), ("q", &self.q)];
+        for (name, value) in words {
             if let Some(value) = value {
                 query.append_pair(name, value);
             }

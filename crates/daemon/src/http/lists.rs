@@ -28,6 +28,8 @@ pub struct Wanted {
     pub state: Option<api::State>,
     /// Only of this user.
     pub user: Option<String>,
+    /// Only of this project.
+    pub project: Option<String>,
     /// Only those that ended at or after this moment.
     pub since_ns: Option<i64>,
     /// Only those that ended before this moment.
@@ -55,6 +57,7 @@ impl Wanted {
     fn is(&self, record: &Record) -> bool {
         self.state.is_none_or(|state| record.state == state)
             && self.user.as_ref().is_none_or(|user| record.user == *user)
+            && (self.project.is_none() || record.spec.ask.project == self.project)
             && self.cursor.is_none_or(|cursor| if self.is_past() { record.id < cursor } else { record.id > cursor })
             && self.text.as_ref().is_none_or(|text| says(record, text))
     }
@@ -170,6 +173,7 @@ impl Site {
                 before: wanted.cursor,
                 state: wanted.state,
                 user: wanted.user.clone(),
+                project: wanted.project.clone(),
                 since_ns: wanted.since_ns,
                 until_ns: wanted.until_ns,
                 text: wanted.text.clone(),

@@ -11,8 +11,6 @@ import { Empty, Loading, Trouble } from "../../parts/notice";
 import type { JobFilter } from "./filters";
 
 const PAGE_ROWS = 100;
-/** How many pages are read in search of a project, which the daemon does not filter by. */
-const PAGES_AT_ONCE = 10;
 
 interface Props {
   from: string;
@@ -30,16 +28,9 @@ interface Found {
 async function find(props: Props, cursor: string | null, stop: AbortSignal | null): Promise<Found> {
   const { q, state, user, project } = props.filter;
   const until = props.isOpenEnded ? undefined : props.to;
-  const query = { since: props.from, until, q, state, user, limit: PAGE_ROWS };
-  const rows: Job[] = [];
-  let next = cursor;
-  for (let read = 0; read < PAGES_AT_ONCE; read += 1) {
-    const found = await page<Job>("jobs", { query: { ...query, cursor: next }, signal: stop });
-    rows.push(...found.rows.reverse().filter((job) => project === "" || job.project === project));
-    next = found.next;
-    if (next === null || rows.length >= PAGE_ROWS / 2) break;
-  }
-  return { rows, next };
+  const query = { since: props.from, until, q, state, user, project, limit: PAGE_ROWS, cursor };
+  const found = await page<Job>("jobs", { query, signal: stop });
+  return { rows: found.rows.reverse(), next: found.next };
 }
 
 export function JobList(props: Props) {
