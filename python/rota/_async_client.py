@@ -139,7 +139,9 @@ class AsyncClient:
         finished: bool = False,
         limit: Optional[int] = None,
     ) -> AsyncIterator[Job]:
-        listing = operations.Listing(state, user, project, search, since, until, limit, finished=finished)
+        listing = operations.Listing(
+            state=state, user=user, project=project, search=search, since=since, until=until, finished=finished, limit=limit
+        )
         while not listing.is_complete:
             for job in await self._run(listing.page()):
                 yield job

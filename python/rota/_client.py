@@ -144,7 +144,9 @@ class Client:
         limit
             no more than this; they are fetched page by page, as they are looked at
         """
-        listing = operations.Listing(state, user, project, search, since, until, limit, finished=finished)
+        listing = operations.Listing(
+            state=state, user=user, project=project, search=search, since=since, until=until, finished=finished, limit=limit
+        )
         while not listing.is_complete:
             yield from self._run(listing.page())
 

@@ -109,15 +109,15 @@ class Listing:
 
     def __init__(
         self,
-        state: Optional[State],
-        user: Optional[str],
-        project: Optional[str],
-        search: Optional[str],
-        since: Optional[Moment],
-        until: Optional[Moment],
-        limit: Optional[int],
         *,
-        finished: bool,
+        state: Optional[State] = None,
+        user: Optional[str] = None,
+        project: Optional[str] = None,
+        search: Optional[str] = None,
+        since: Optional[Moment] = None,
+        until: Optional[Moment] = None,
+        finished: bool = False,
+        limit: Optional[int] = None,
     ) -> None:
         query: Query = []
         if finished:

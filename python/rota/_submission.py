@@ -34,6 +34,7 @@ class JobOptions(TypedDict, total=False):
         buffer        MiB to add to what `memory="auto"` predicts
         profile_as    class its memory is learned under, in place of one made from its command
         profile_epochs   epochs of a first run that only measures memory
+        job_type      what it is in the site's table of speeds, which says who may be beside it
 
     Whose turn it is:
         priority      higher runs first, under the policies that look at it
@@ -74,6 +75,7 @@ class JobOptions(TypedDict, total=False):
     buffer: Optional[int]
     profile_as: Optional[str]
     profile_epochs: Optional[int]
+    job_type: Optional[str]
     priority: int
     weight: float
     tickets: int
@@ -118,6 +120,7 @@ _SENT: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "threads_percent": ("threads_percent", int),
     "profile_as": ("profile_as", str),
     "profile_epochs": ("profile_epochs", int),
+    "job_type": ("job_type", str),
     "priority": ("priority", int),
     "weight": ("weight", float),
     "tickets": ("tickets", int),

@@ -38,7 +38,7 @@ class Lists(DaemonTest):
         waiting = self.client.sweep(["true"], gpus=0, array=range(5))
 
         def pages(*, finished: bool) -> list[list[int]]:
-            listing = operations.Listing(None, None, None, None, None, None, finished=finished)
+            listing = operations.Listing(finished=finished)
             assert listing._query is not None
             listing._query.append(("limit", "3"))
             seen = []

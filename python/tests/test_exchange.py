@@ -176,7 +176,7 @@ class Pages(unittest.TestCase):
         """Walks through 5 jobs in pages of 2, as the daemon would give them."""
         asked: list[str] = []
         seen: list[int] = []
-        listing = operations.Listing(None, None, None, None, None, limit, finished=finished)
+        listing = operations.Listing(limit=limit, finished=finished)
         while not listing.is_complete:
             steps = listing.page()
             request = next(steps)

@@ -83,8 +83,8 @@ class Jobs(DaemonTest):
         self.client.release(job)
         go.touch()
         self.assertTrue(self.client.wait(job).is_done)
-        learned = self.client.submit(["true"], memory="auto", buffer=100, profile_as="class")
-        self.assertEqual(learned.raw["profile"], "class")
+        learned = self.client.submit(["true"], memory="auto", buffer=100, profile_as="class", job_type="LSTM")
+        self.assertEqual((learned.raw["profile"], learned.raw["job_type"]), ("class", "LSTM"))
         self.client.wait(learned)
 
     def test_an_option_that_is_not_there_is_named(self) -> None:
