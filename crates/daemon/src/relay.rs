@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::broadcast::{self, Receiver, Sender, error::RecvError};
 
 /// How long events are gathered after some have gone on.
-const GATHER: Duration = Duration::from_millis(100);
+const GATHER: Duration = Duration::from_millis(250);
 /// Batches that a slow reader may fall behind before it has to read them from the store.
 const KEPT: usize = 256;
 
