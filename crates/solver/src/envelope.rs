@@ -10,7 +10,7 @@
     reason = "the pass over rows is the whole cost, and is only quick as one loop of constant width without branches"
 )]
 
-use crate::problem::Guess;
+use crate::problem::LastChoice;
 use std::cell::Cell;
 
 /// Index standing for the origin, that is, for idling.
@@ -83,7 +83,7 @@ const CLEAR: f64 = 1e-12;
 /// As [`choose`], tried first on the columns that were right the last time: other columns are looked for unless all of them, and idling,
 /// lie clearly above the line through these. The choice is the one that [`choose`] makes, always.
 #[inline(always)]
-pub(crate) fn choose_from(rates: &[f64], costs: &[f64], need: f64, guess: &Cell<Guess>) -> Choice {
+pub(crate) fn choose_from(rates: &[f64], costs: &[f64], need: f64, guess: &Cell<LastChoice>) -> Choice {
     if rates.len() <= FEW_COLUMNS {
         return choose(rates, costs, need);
     }
@@ -91,20 +91,21 @@ pub(crate) fn choose_from(rates: &[f64], costs: &[f64], need: f64, guess: &Cell<
         return choice;
     }
     let choice = choose(rates, costs, need);
-    let name = |column: usize| u8::try_from(column).unwrap_or(Guess::NONE);
-    let whole = choice.right < usize::from(Guess::NONE) && (choice.left == IDLE || choice.left < usize::from(Guess::NONE));
-    guess.set(if whole { Guess { left: name(choice.left), right: name(choice.right) } } else { Guess::default() });
+    let name = |column: usize| u8::try_from(column).unwrap_or(LastChoice::NONE);
+    let whole =
+        choice.right < usize::from(LastChoice::NONE) && (choice.left == IDLE || choice.left < usize::from(LastChoice::NONE));
+    guess.set(if whole { LastChoice { left: name(choice.left), right: name(choice.right) } } else { LastChoice::default() });
     choice
 }
 
 /// The choice of these columns, if it is still the best one.
 #[inline(always)]
-fn still(rates: &[f64], costs: &[f64], need: f64, guess: Guess) -> Option<Choice> {
+fn still(rates: &[f64], costs: &[f64], need: f64, guess: LastChoice) -> Option<Choice> {
     let right = usize::from(guess.right);
     if right >= rates.len() {
         return None;
     }
-    let left = if guess.left == Guess::NONE { IDLE } else { usize::from(guess.left) };
+    let left = if guess.left == LastChoice::NONE { IDLE } else { usize::from(guess.left) };
     let (left_rate, left_cost) = point(rates, costs, left);
     let (right_rate, right_cost) = (rates[right], costs[right]);
     let width = (right_rate - left_rate).recip();
@@ -232,8 +233,8 @@ mod tests {
             let rates: Vec<f64> = columns.iter().map(|column| column.0).collect();
             let cost = |column: &(f64, f64, f64)| if column.0 <= 0.0 { f64::INFINITY } else if gains { column.2 } else { column.1 };
             let costs: Vec<f64> = columns.iter().map(cost).collect();
-            let name = |guess: u8| if usize::from(guess) < columns.len() { guess } else { Guess::NONE };
-            let guess = Cell::new(Guess { left: name(left), right: name(right) });
+            let name = |guess: u8| if usize::from(guess) < columns.len() { guess } else { LastChoice::NONE };
+            let guess = Cell::new(LastChoice { left: name(left), right: name(right) });
             let plain = choose(&rates, &costs, need);
             for _ in 0..2 {
                 let chosen = choose_from(&rates, &costs, need, &guess);

@@ -22,21 +22,21 @@ pub struct Problem {
 
 /// Where each row was found last, which is where the next pass looks first. Never more than a guess: what is found does not depend on it.
 #[derive(Debug, Clone)]
-struct Guesses(Vec<Cell<Guess>>);
+struct Guesses(Vec<Cell<LastChoice>>);
 
-/// The slower and the faster column of a row's choice; [`Guess::default`] if there is none to begin with.
+/// The slower and the faster column of a row's choice; [`LastChoice::default`] if there is none to begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Guess {
+pub(crate) struct LastChoice {
     pub left: u8,
     pub right: u8,
 }
 
-impl Guess {
+impl LastChoice {
     /// No column, or idling.
     pub const NONE: u8 = u8::MAX;
 }
 
-impl Default for Guess {
+impl Default for LastChoice {
     fn default() -> Self {
         Self { left: Self::NONE, right: Self::NONE }
     }
@@ -160,7 +160,7 @@ impl Problem {
 
     /// Where a row was found last.
     #[inline]
-    pub(crate) fn guess(&self, row: usize) -> &Cell<Guess> {
+    pub(crate) fn guess(&self, row: usize) -> &Cell<LastChoice> {
         &self.guesses.0[row]
     }
 
