@@ -45,10 +45,12 @@ impl Account {
 
     /// Books some time, and where it was run if it was.
     pub fn accrue(&mut self, seconds: f64, ran: Option<(GpuTypeId, f64)>, round_seconds: f64) {
-        for (index, (credit, share)) in self.credit_seconds.iter_mut().zip(&self.shares).enumerate() {
-            let spent = ran.filter(|(gpu_type, _)| gpu_type.index() == index).map_or(0.0, |(_, seconds)| seconds);
-            let owed = *credit + share * seconds - spent;
-            *credit = owed.clamp(-AHEAD_ROUNDS_MAX * round_seconds, OWED_ROUNDS_MAX * round_seconds);
+        let credits = self.credit_seconds.as_mut_slice();
+        if let Some((gpu_type, spent)) = ran {
+            credits[gpu_type.index()] -= spent;
+        }
+        for (credit, share) in credits.iter_mut().zip(self.shares.as_slice()) {
+            *credit = (*credit + share * seconds).clamp(-AHEAD_ROUNDS_MAX * round_seconds, OWED_ROUNDS_MAX * round_seconds);
         }
     }
 
@@ -58,12 +60,10 @@ impl Account {
     }
 
     /// Rounds that a turn on this type now pays back, for one that has `stay` rounds of reason to be there already.
+    #[inline]
     pub fn owed_rounds(&self, gpu_type: usize, stay: f64, round_seconds: f64) -> f64 {
-        if self.shares[gpu_type] > 0.0 {
-            (self.credit_seconds[gpu_type] / round_seconds + stay + self.urgent_rounds).max(0.0)
-        } else {
-            0.0
-        }
+        let owed = (self.credit_seconds[gpu_type] / round_seconds + stay + self.urgent_rounds).max(0.0);
+        if self.shares[gpu_type] > 0.0 { owed } else { 0.0 }
     }
 
     /// Rounds that a turn on whatever type pays back.

@@ -19,8 +19,10 @@ use std::collections::{BTreeMap, HashMap};
 
 /// What speed alone is worth, against a round of credit.
 const SPEED_WORTH: f64 = 0.02;
-/// Reason to stay where restarts are free: enough not to move for next to nothing.
-const STAY_ROUNDS_FREE: f64 = 0.5;
+/// Reason to stay where restarts are free: who runs is moved only for somebody who is owed a whole round more.
+const STAY_ROUNDS_FREE: f64 = 1.0;
+/// The same where jobs share GPUs: who holds on to its place there keeps two others from coming together.
+const STAY_ROUNDS_FREE_SHARED: f64 = 0.5;
 /// What two jobs must make together of what they make alone before one joins the other unasked: less would slow the one that runs
 /// for too little.
 const JOIN_PARTS_MIN: f64 = 1.2;
@@ -331,10 +333,12 @@ impl Share {
     }
 
     fn stay(&self, snapshot: &Snapshot<'_>) -> f64 {
-        if snapshot.restart_cost > Span::ZERO { self.stay_rounds } else { self.stay_rounds.min(STAY_ROUNDS_FREE) }
+        let free = if self.pairs.is_empty() { STAY_ROUNDS_FREE } else { STAY_ROUNDS_FREE_SHARED };
+        if snapshot.restart_cost > Span::ZERO { self.stay_rounds } else { self.stay_rounds.min(free) }
     }
 
     /// Rounds that a turn on this type pays back.
+    #[inline]
     fn owed(&self, account: &Account, gpu_type: usize, stay: f64, round_seconds: f64, speed: f64) -> f64 {
         match self.sight {
             Sight::Types | Sight::Blind => account.owed_rounds(gpu_type, stay, round_seconds),
@@ -346,14 +350,13 @@ impl Share {
     fn value(&self, account: &Account, snapshot: &Snapshot<'_>, stay: f64, round_seconds: f64, values: &mut Vec<f64>) {
         let job = account.job;
         let facts = &self.shapes[snapshot.bound.shape_of[job.index()].index()];
-        let here = snapshot.type_now(job).filter(|_| snapshot.states[job.index()].partner.is_none());
-        values.extend(facts.speed_parts.iter().enumerate().map(|(index, &speed)| {
-            if speed <= 0.0 {
-                return 0.0;
-            }
-            let stay = if here.is_some_and(|here| here.index() == index) { stay } else { 0.0 };
-            facts.size * (self.owed(account, index, stay, round_seconds, speed) + SPEED_WORTH * (1.0 + stay) * speed)
-        }));
+        let here = snapshot.type_now(job).filter(|_| snapshot.states[job.index()].partner.is_none()).map(GpuTypeId::index);
+        let worth = |(index, &speed): (usize, &f64)| {
+            let stay = if here == Some(index) { stay } else { 0.0 };
+            let worth = facts.size * (self.owed(account, index, stay, round_seconds, speed) + SPEED_WORTH * (1.0 + stay) * speed);
+            if speed > 0.0 { worth } else { 0.0 }
+        };
+        values.extend(facts.speed_parts.as_slice().iter().enumerate().map(worth));
     }
 
     /// Matches jobs to what is free of each type.

@@ -47,18 +47,17 @@ fn point(rates: &[f64], costs: &[f64], index: usize) -> (f64, f64) {
     if index == IDLE { (0.0, 0.0) } else { (rates[index], costs[index]) }
 }
 
-/// The best choice for a row. `costs` of unusable columns are infinite; `need` above the best rate counts as the best rate.
+/// The best choice for a row, whose best rate is given. `costs` of unusable columns are infinite; `need` above the best rate counts as
+/// the best rate.
 #[inline(always)]
-pub fn choose(rates: &[f64], costs: &[f64], need: f64) -> Choice {
-    let mut best_rate = 0.0;
+pub fn choose(rates: &[f64], best_rate: f64, costs: &[f64], need: f64) -> Choice {
     let mut left = IDLE;
     let mut least = 0.0;
     // Selections instead of branches, here and below: which column wins is as good as random, and a wrong guess costs more than the sums.
-    for index in 0..rates.len() {
-        best_rate = if rates[index] > best_rate { rates[index] } else { best_rate };
+    for (index, &cost) in costs.iter().enumerate() {
         // Strictly less: where idling is as cheap, it leaves more for others.
-        let cheaper = costs[index] < least;
-        least = if cheaper { costs[index] } else { least };
+        let cheaper = cost < least;
+        least = if cheaper { cost } else { least };
         left = if cheaper { index } else { left };
     }
     let saturated = need >= best_rate;
@@ -83,14 +82,14 @@ const CLEAR: f64 = 1e-12;
 /// As [`choose`], tried first on the columns that were right the last time: other columns are looked for unless all of them, and idling,
 /// lie clearly above the line through these. The choice is the one that [`choose`] makes, always.
 #[inline(always)]
-pub(crate) fn choose_from(rates: &[f64], costs: &[f64], need: f64, guess: &Cell<LastChoice>) -> Choice {
+pub(crate) fn choose_from(rates: &[f64], best_rate: f64, costs: &[f64], need: f64, guess: &Cell<LastChoice>) -> Choice {
     if rates.len() <= FEW_COLUMNS {
-        return choose(rates, costs, need);
+        return choose(rates, best_rate, costs, need);
     }
     if let Some(choice) = still(rates, costs, need, guess.get()) {
         return choice;
     }
-    let choice = choose(rates, costs, need);
+    let choice = choose(rates, best_rate, costs, need);
     let name = |column: usize| u8::try_from(column).unwrap_or(LastChoice::NONE);
     let whole =
         choice.right < usize::from(LastChoice::NONE) && (choice.left == IDLE || choice.left < usize::from(LastChoice::NONE));
@@ -110,16 +109,16 @@ fn still(rates: &[f64], costs: &[f64], need: f64, guess: LastChoice) -> Option<C
     let (right_rate, right_cost) = (rates[right], costs[right]);
     let width = (right_rate - left_rate).recip();
     let slope = (right_cost - left_cost) * width;
-    // Idling is a point like any other.
-    let mut nearest = if left == IDLE { f64::INFINITY } else { slope * left_rate - left_cost };
-    for index in 0..rates.len() {
-        let depth = (costs[index] - left_cost) - slope * (rates[index] - left_rate);
-        let nearer = (depth < nearest) & (index != right) & (index != left);
-        nearest = if nearer { depth } else { nearest };
-    }
     // Clearly: where others lie on the line, all passes must agree on who is chosen, whatever was chosen before.
-    let is_clear = nearest > CLEAR * (left_cost.abs() + right_cost.abs());
-    let fits = left_rate < need && need <= right_rate && slope > 0.0 && is_clear;
+    let near = CLEAR * (left_cost.abs() + right_cost.abs());
+    let is_clear = |rate: f64, cost: f64| (cost - left_cost) - slope * (rate - left_rate) > near;
+    // Idling is a point like any other.
+    let idling_is_clear = left == IDLE || is_clear(0.0, 0.0);
+    // The two columns themselves lie on the line. All are counted and they are taken off: a loop without exceptions is much quicker.
+    let clear = rates.iter().zip(costs).map(|(&rate, &cost)| usize::from(is_clear(rate, cost))).sum::<usize>();
+    let others = rates.len() - 1 - usize::from(left != IDLE);
+    let all_clear = idling_is_clear && clear - usize::from(is_clear(right_rate, right_cost)) == others;
+    let fits = left_rate < need && need <= right_rate && slope > 0.0 && all_clear;
     let weight = ((need - left_rate) * width).clamp(0.0, 1.0);
     fits.then_some(Choice { left, right, weight, weight_slope: width })
 }
@@ -204,11 +203,15 @@ pub fn settled(rates: &[f64], costs: &[f64], slack: &[f64], size: f64, sign: Cos
     if choice.left != IDLE {
         safe &= slope * left_rate - left_cost > sway(0.0);
     }
-    for index in 0..rates.len() {
-        let depth = (costs[index] - left_cost) - slope * (rates[index] - left_rate);
-        safe &= index == choice.left || index == choice.right || depth > size * slack[index] + sway(rates[index]);
-    }
-    safe
+    let stays_above = |rate: f64, cost: f64, slack: f64| {
+        let depth = (cost - left_cost) - slope * (rate - left_rate);
+        depth > size * slack + sway(rate)
+    };
+    // The two columns themselves lie on the line: counted and taken off, as above.
+    let points = rates.iter().zip(costs).zip(slack);
+    let above = points.map(|((&rate, &cost), &slack)| usize::from(stays_above(rate, cost, slack))).sum::<usize>();
+    let others = rates.len() - 1 - usize::from(choice.left != IDLE);
+    safe && above - usize::from(stays_above(rates[choice.right], right_cost, slack[choice.right])) == others
 }
 
 #[cfg(test)]
@@ -235,9 +238,10 @@ mod tests {
             let costs: Vec<f64> = columns.iter().map(cost).collect();
             let name = |guess: u8| if usize::from(guess) < columns.len() { guess } else { LastChoice::NONE };
             let guess = Cell::new(LastChoice { left: name(left), right: name(right) });
-            let plain = choose(&rates, &costs, need);
+            let best = rates.iter().copied().fold(0.0, f64::max);
+            let plain = choose(&rates, best, &costs, need);
             for _ in 0..2 {
-                let chosen = choose_from(&rates, &costs, need, &guess);
+                let chosen = choose_from(&rates, best, &costs, need, &guess);
                 prop_assert_eq!((chosen.left, chosen.right), (plain.left, plain.right));
                 prop_assert!((chosen.weight - plain.weight).abs() < 1e-12);
             }

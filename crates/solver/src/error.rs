@@ -48,16 +48,24 @@ pub(crate) fn check_length(what: &'static str, found: usize, expected: usize) ->
 
 /// Refuses a list that holds NaN, an infinity or a negative number.
 pub(crate) fn check_non_negative(what: &'static str, numbers: &[f64]) -> Result<(), SolveError> {
-    match numbers.iter().position(|number| !(number.is_finite() && *number >= 0.0)) {
-        None => Ok(()),
-        Some(index) => Err(SolveError::Number { what, index, value: numbers[index], wanted: "finite and at least zero" }),
-    }
+    check_range(what, numbers, 0.0, "finite and at least zero")
 }
 
 /// Refuses a list that holds NaN, an infinity, zero or a negative number.
 pub(crate) fn check_positive(what: &'static str, numbers: &[f64]) -> Result<(), SolveError> {
-    match numbers.iter().position(|number| !(number.is_finite() && *number > 0.0)) {
+    // The smallest number above zero.
+    check_range(what, numbers, f64::from_bits(1), "finite and above zero")
+}
+
+/// Refuses a list that holds NaN, an infinity or less than `least`.
+fn check_range(what: &'static str, numbers: &[f64], least: f64, wanted: &'static str) -> Result<(), SolveError> {
+    let is_fine = |number: f64| (least..=f64::MAX).contains(&number);
+    // All of them without a way out in between, which is what makes it quick; who is at fault is looked for only if somebody is.
+    if numbers.iter().fold(true, |fine, &number| fine & is_fine(number)) {
+        return Ok(());
+    }
+    match numbers.iter().position(|&number| !is_fine(number)) {
         None => Ok(()),
-        Some(index) => Err(SolveError::Number { what, index, value: numbers[index], wanted: "finite and above zero" }),
+        Some(index) => Err(SolveError::Number { what, index, value: numbers[index], wanted }),
     }
 }

@@ -83,9 +83,14 @@ pub(crate) struct Master {
     basis: SmallVec<[Column; 8]>,
     inverse: Table,
     values: PerPool,
+    /// Pivots since the inverse was made.
+    pivots: usize,
     pub prices: PerPool,
     pub value: f64,
 }
+
+/// Pivots after which the inverse is made anew.
+const PIVOTS_MAX: usize = 8;
 
 impl Master {
     /// A master that knows one cut.
@@ -103,6 +108,7 @@ impl Master {
             basis,
             inverse: smallvec![0.0; size * size],
             values: smallvec![0.0; size],
+            pivots: 0,
             prices: smallvec![0.0; columns],
             value: 0.0,
         };
@@ -161,6 +167,7 @@ impl Master {
         if !invert(&mut work, size) {
             return false;
         }
+        self.pivots = 0;
         for row in 0..size {
             self.inverse[row * size..(row + 1) * size].copy_from_slice(&work[row * 2 * size + size..(row + 1) * 2 * size]);
             // The right-hand side is zero except for the last equation.
@@ -174,8 +181,8 @@ impl Master {
         let size = self.size();
         let (mut entries, mut direction): (PerPool, PerPool) = (smallvec![0.0; size], smallvec![0.0; size]);
         let mut stalled = 0;
-        for pivot in 0..200 + 40 * size {
-            if pivot % 24 == 0 && !self.rebuild() {
+        for _ in 0..200 + 40 * size {
+            if self.pivots >= PIVOTS_MAX && !self.rebuild() {
                 return false;
             }
             self.price();
@@ -265,6 +272,7 @@ impl Master {
         }
         self.values[leaving] = step;
         self.basis[leaving] = entering;
+        self.pivots += 1;
     }
 
     /// The cuts in the mixture, with their weights.

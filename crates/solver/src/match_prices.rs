@@ -1,12 +1,13 @@
-//! Integral matching by prices: each row on at most one column, pools not overfilled, the sum of values nearly the highest.
+//! Integral matching by prices: each row on at most one column, pools not overfilled, the sum of values the highest or nearly so.
 //!
-//! A price per pool and unit is set so that what the rows want fits; rows then take their columns in the order of what they are worth
+//! Rows of one size are matched exactly ([`crate::transport`]). For others a price per pool and unit is set so that what the rows want fits; rows then take their columns in the order of what they are worth
 //! beyond the prices, what is left is filled by value per unit, and moves, swaps and replacements are made as long as they raise the sum.
 //! Gangs leave gaps that prices cannot see: without those exchanges about two per cent of the value is lost.
-//! Deterministic; ties go to the lower row and column. No optimality is claimed: it is the engine for decisions that are taken again a
-//! moment later, where a few milliseconds matter more than the last half per cent.
+//! Deterministic; ties go to the lower row and column. No optimality is claimed for gangs: it is the engine for decisions that are taken
+//! again a moment later, where a few milliseconds matter more than the last half per cent.
 
 use crate::error::{SolveError, check_length, check_non_negative, check_positive};
+use crate::transport::{Offer, Places};
 
 /// Sweeps over the pools' prices, and rounds of replacements.
 const SWEEPS: usize = 12;
@@ -72,6 +73,9 @@ pub fn match_by_prices(matching: &Matching<'_>) -> Result<Vec<Option<usize>>, So
 /// are much the same, and keeps its lists.
 #[derive(Debug, Default)]
 pub struct Matcher {
+    /// For rows of one size, with the places of each pool.
+    equal: Places,
+    places: Vec<usize>,
     prices: Vec<f64>,
     market: Lists,
     exits: Exits,
@@ -81,7 +85,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// Begins the next matching without prices.
+    /// Begins the next matching of gangs without prices. Rows of one size need not: prices only make their matching quicker.
     pub fn forget_prices(&mut self) {
         self.prices.clear();
     }
@@ -89,7 +93,28 @@ impl Matcher {
     /// The column of each row, or none.
     pub fn find(&mut self, matching: &Matching<'_>) -> Result<&mut [Option<usize>], SolveError> {
         matching.check()?;
-        let Self { prices, market, exits, free, columns, keyed } = self;
+        match matching.sizes {
+            [first, others @ ..] if others.iter().all(|size| size.to_bits() == first.to_bits()) => {
+                Ok(self.find_equal(matching, *first))
+            }
+            _ => Ok(self.find_gangs(matching)),
+        }
+    }
+
+    /// Rows of one size.
+    fn find_equal(&mut self, matching: &Matching<'_>, size: f64) -> &mut [Option<usize>] {
+        self.places.clear();
+        self.places.extend(matching.capacities.iter().map(|capacity| (capacity / size) as usize));
+        let found = self.equal.find(&Offer { values: matching.values, waiting: 0.0, places: &self.places });
+        let pools = self.places.len();
+        self.columns.clear();
+        self.columns.extend(found.iter().map(|column| Some(*column as usize).filter(|column| *column < pools)));
+        &mut self.columns
+    }
+
+    /// Rows of different sizes.
+    fn find_gangs(&mut self, matching: &Matching<'_>) -> &mut [Option<usize>] {
+        let Self { prices, market, exits, free, columns, keyed, .. } = self;
         if prices.len() != matching.capacities.len() || prices.iter().any(|price| !price.is_finite() || *price < 0.0) {
             prices.clear();
             prices.resize(matching.capacities.len(), 0.0);
@@ -110,7 +135,7 @@ impl Matcher {
             state.improve();
         }
         state.fill();
-        Ok(columns)
+        columns
     }
 }
 
@@ -420,10 +445,6 @@ impl State<'_> {
     /// Exchanges of one row for another cannot do that: two small rows keep a gang out that is worth more than both.
     fn replace(&mut self) -> bool {
         let (matching, rows) = (self.matching, self.column_of.len());
-        if self.exits.sizes.len() < 2 {
-            // Where all are of one size, whoever comes makes one other go.
-            return false;
-        }
         let mut replaced = false;
         for column in 0..self.free.len() {
             // Whoever comes makes others go that are worth at least this per unit: it rules out nearly everybody.
@@ -568,6 +589,31 @@ mod tests {
             let (found, most) = (total(&values, 2, &columns), best(&matching, 0, &mut capacities.to_vec()));
             prop_assert!(found <= most + 1e-9);
             prop_assert!(found >= 0.5 * most, "{found} of {most}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_of_one_size_are_worth_the_most_whatever_was_matched_before(
+            rows in prop::collection::vec((0_u32..6, 0_u32..6, 0_u32..6), 1..8),
+            before in prop::collection::vec((0_u32..6, 0_u32..6, 0_u32..6), 0..8),
+            places in (0_u32..5, 0_u32..5, 0_u32..5),
+            size in prop::sample::select(vec![1.0, 0.5, 3.0]),
+        ) {
+            let capacities = [places.0, places.1, places.2].map(|places| f64::from(places) * size + 0.1);
+            let values = |rows: &[(u32, u32, u32)]| rows.iter().flat_map(|row| [row.0, row.1, row.2]).map(f64::from).collect::<Vec<_>>();
+            let mut matcher = Matcher::default();
+            let mut find = |rows: &[(u32, u32, u32)]| {
+                let (values, sizes) = (values(rows), vec![size; rows.len()]);
+                let matching = Matching { values: &values, sizes: &sizes, capacities: &capacities };
+                let columns = matcher.find(&matching).unwrap();
+                let used = |pool| columns.iter().filter(|column| **column == Some(pool)).count() as f64 * size;
+                assert!((0..3).all(|pool| used(pool) <= capacities[pool]));
+                (total(&values, 3, columns), best(&matching, 0, &mut capacities.to_vec()))
+            };
+            find(&before);
+            let (found, most) = find(&rows);
+            prop_assert!((found - most).abs() < 1e-9, "{found} of {most}");
         }
     }
 

@@ -12,7 +12,7 @@ use crate::master::{PriceBox, Scale};
 use crate::mix::recover;
 use crate::price::{Identical, Method, Options};
 use crate::problem::Problem;
-use crate::requirement::{Ceiling, Requirement};
+use crate::requirement::Requirement;
 use crate::sweep::{Gain, Oracle, Rows, Tally};
 
 /// What is maximised, and under which floors.
@@ -57,11 +57,11 @@ pub fn max_sum_with_floors(problem: &Problem, goal: &SumGoal<'_>, options: &Opti
         return Err(SolveError::Infeasible);
     }
     if options.identical == Identical::Keep {
-        let floors = Requirement::general(goal.floors, &vec![0.0; problem.rows()], &[], Ceiling::Common)?;
+        let floors = Requirement::floors(goal.floors.to_vec())?;
         return Kernel::new(problem, &floors, goal.weights, goal.factors).solve(options);
     }
-    let merged = problem.merge(&[goal.weights, goal.floors])?;
-    let floors = Requirement::general(&merged.extras[1], &vec![0.0; merged.problem.rows()], &[], Ceiling::Common)?;
+    let mut merged = problem.merge(&[goal.weights, goal.floors])?;
+    let floors = Requirement::floors(std::mem::take(&mut merged.extras[1]))?;
     let mut solution = Kernel::new(&merged.problem, &floors, &merged.extras[0], goal.factors).solve(options)?;
     solution.shares = merged.expand(&solution.shares);
     Ok(solution)
@@ -71,27 +71,26 @@ pub fn max_sum_with_floors(problem: &Problem, goal: &SumGoal<'_>, options: &Opti
 struct Kernel<'a> {
     problem: &'a Problem,
     floors: &'a Requirement,
-    weights: Vec<f64>,
+    weights: &'a [f64],
     factors: Vec<f64>,
     scale: f64,
 }
 
 impl<'a> Kernel<'a> {
-    fn new(problem: &'a Problem, floors: &'a Requirement, weights: &[f64], factors: &[f64]) -> Self {
-        let (_, stride) = problem.padded_rates();
-        let mut padded = factors.to_vec();
-        padded.resize(stride, 0.0);
+    fn new(problem: &'a Problem, floors: &'a Requirement, weights: &'a [f64], factors: &[f64]) -> Self {
         let ideal = |row: usize| {
             let best = problem.rates(row).iter().zip(factors).map(|(rate, factor)| rate * factor).fold(0.0, f64::max);
             problem.counts()[row] * weights[row] * best
         };
         let total: f64 = (0..problem.rows()).map(ideal).sum();
         let scale = if total > 0.0 && total.is_finite() { total } else { 1.0 };
-        Self { problem, floors, weights: weights.iter().map(|weight| weight / scale).collect(), factors: padded, scale }
+        let mut factors: Vec<f64> = factors.iter().map(|factor| factor / scale).collect();
+        factors.resize(problem.padded_rates().1, 0.0);
+        Self { problem, floors, weights, factors, scale }
     }
 
     fn oracle(&self) -> Oracle<'_> {
-        let gain = Gain { weights: &self.weights, factors: &self.factors };
+        let gain = Gain { weights: self.weights, factors: &self.factors };
         Oracle { problem: self.problem, requirement: self.floors, gain: Some(gain), level: 0.0 }
     }
 
@@ -168,8 +167,14 @@ impl<'a> Kernel<'a> {
         let weight = rows.len() as f64 / picked.len() as f64;
         let near = if picked.len() > 2 * SAMPLE {
             let (problem, floors) = (self.problem.sampled(&picked, weight), self.floors.sampled(&picked));
-            let weights = picked.iter().map(|&row| self.weights[row as usize]).collect();
-            let few = Kernel { problem: &problem, floors: &floors, weights, factors: self.factors.clone(), scale: self.scale };
+            let weights: Vec<f64> = picked.iter().map(|&row| self.weights[row as usize]).collect();
+            let few = Kernel {
+                problem: &problem,
+                floors: &floors,
+                weights: &weights,
+                factors: self.factors.clone(),
+                scale: self.scale,
+            };
             few.thinned(&few.oracle(), fixed, whole, start, exact)
         } else {
             climb(oracle, Rows::Some(&picked), weight, fixed, whole, start, Goal { tolerance: 1e-5, ..exact })

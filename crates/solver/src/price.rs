@@ -139,7 +139,7 @@ impl LevelSolution {
         }
         let above = |row: usize| requirement.at(row, self.upper_bound).0.min(problem.best_rate(row)) * (1.0 + ABOVE);
         let base: Vec<f64> = (0..problem.rows()).map(above).collect();
-        let raised = Requirement { base, slope: vec![0.0; problem.rows()], bend: Vec::new(), ceiling: requirement.ceiling };
+        let raised = Requirement { base, slope: Vec::new(), bend: Vec::new(), ceiling: requirement.ceiling };
         let oracle = Oracle { problem, requirement: &raised, gain: None, level: 0.0 };
         oracle.visit(Rows::All, &self.prices, &mut |seen: &Seen<'_>| {
             let choice = &seen.choice;
@@ -196,7 +196,7 @@ pub(crate) struct Search {
 
 /// Maximises the smallest `rate/weight`.
 pub fn max_min(problem: &Problem, weights: &[f64], options: &Options, warm: Option<&Warm>) -> Result<LevelSolution, SolveError> {
-    maximise_level(problem, &Requirement::max_min(weights)?, options, warm)
+    maximise_level(problem, &Requirement::max_min(weights.to_vec())?, options, warm)
 }
 
 /// Maximises the common level of a requirement. Identical rows are merged first and get identical shares.

@@ -17,6 +17,10 @@ pub struct Problem {
     counts: Vec<f64>,
     rates: Vec<f64>,
     stride: usize,
+    /// The highest rate of each row.
+    best_rates: Vec<f64>,
+    /// Whether every column gives every row something.
+    all_usable: bool,
     guesses: Guesses,
 }
 
@@ -113,14 +117,20 @@ impl Problem {
             }
             rates = padded;
         }
-        for row in rates.chunks_exact_mut(stride) {
-            for (cell, &capacity) in row.iter_mut().zip(&capacities) {
-                // Rates below the smallest normal number cannot be divided by without overflow: they count as none.
-                *cell = if capacity > 0.0 && *cell >= f64::MIN_POSITIVE { *cell } else { 0.0 };
+        // Rates below the smallest normal number cannot be divided by without overflow: they count as none.
+        let is_none = |rate: f64| rate > 0.0 && rate < f64::MIN_POSITIVE;
+        if capacities.iter().any(|&capacity| capacity <= 0.0) || rates.iter().any(|&rate| is_none(rate)) {
+            for row in rates.chunks_exact_mut(stride) {
+                for (cell, &capacity) in row.iter_mut().zip(&capacities) {
+                    *cell = if capacity > 0.0 && !is_none(*cell) { *cell } else { 0.0 };
+                }
             }
         }
+        let best = |row: &[f64]| row.iter().fold(0.0, |best, &rate| if rate > best { rate } else { best });
+        let best_rates = rates.chunks_exact(stride).map(best).collect();
+        let all_usable = rates.iter().all(|&rate| rate > 0.0);
         let guesses = Guesses(vec![Cell::default(); sizes.len()]);
-        Ok(Self { capacities, sizes, counts, rates, stride, guesses })
+        Ok(Self { capacities, sizes, counts, rates, stride, best_rates, all_usable, guesses })
     }
 
     /// Number of rows.
@@ -158,6 +168,12 @@ impl Problem {
         (&self.rates, self.stride)
     }
 
+    /// Whether every column, padding too, gives every row something.
+    #[inline]
+    pub(crate) fn all_usable(&self) -> bool {
+        self.all_usable
+    }
+
     /// Where a row was found last.
     #[inline]
     pub(crate) fn guess(&self, row: usize) -> &Cell<LastChoice> {
@@ -165,8 +181,9 @@ impl Problem {
     }
 
     /// A row's best rate; zero if no column serves it.
+    #[inline]
     pub fn best_rate(&self, row: usize) -> f64 {
-        self.rates(row).iter().fold(0.0, |best: f64, &rate| best.max(rate))
+        self.best_rates[row]
     }
 
     /// Shares of the wrong row or pool budget: the largest relative excess over 1 or over a capacity, and the most negative share.
@@ -256,8 +273,8 @@ impl Problem {
             rates.extend_from_slice(&self.rates[start..start + self.stride]);
         }
         let guesses = Guesses(representatives.iter().map(|&row| self.guesses.0[row as usize].clone()).collect());
-        let (capacities, sizes) = (self.capacities.clone(), pick(&self.sizes));
-        let problem = Self { capacities, sizes, counts, rates, stride: self.stride, guesses };
+        let (capacities, sizes, best_rates) = (self.capacities.clone(), pick(&self.sizes), pick(&self.best_rates));
+        let problem = Self { capacities, sizes, counts, rates, best_rates, guesses, ..*self };
         Merged { problem, extras: extras.iter().map(|extra| pick(extra)).collect(), row_of }
     }
 

@@ -35,12 +35,17 @@ pub struct Requirement {
 
 impl Requirement {
     /// Row `i` gets at least `weights[i]` times the level.
-    pub fn max_min(weights: &[f64]) -> Result<Self, SolveError> {
-        Self::general(&[], weights, &[], Ceiling::Common)
+    pub fn max_min(weights: Vec<f64>) -> Result<Self, SolveError> {
+        Self::general(Vec::new(), weights, Vec::new(), Ceiling::Common)
+    }
+
+    /// Row `i` gets at least `floors[i]`, whatever the level.
+    pub fn floors(floors: Vec<f64>) -> Result<Self, SolveError> {
+        Self::general(floors, Vec::new(), Vec::new(), Ceiling::Common)
     }
 
     /// Row `i` finishes `work[i]` within 1/level.
-    pub fn makespan(work: &[f64]) -> Result<Self, SolveError> {
+    pub fn makespan(work: Vec<f64>) -> Result<Self, SolveError> {
         Self::max_min(work)
     }
 
@@ -50,29 +55,44 @@ impl Requirement {
         check_length("expected", expected.len(), remaining.len())?;
         crate::error::check_positive("expected", expected)?;
         let over = |list: &[f64]| list.iter().zip(expected).map(|(number, expected)| number / expected).collect::<Vec<f64>>();
-        Self::general(&[], &over(remaining), &over(elapsed), Ceiling::Common)
+        Self::general(Vec::new(), over(remaining), over(elapsed), Ceiling::Common)
     }
 
-    /// The formula itself; `base` and `bend` may be empty.
-    pub fn general(base: &[f64], slope: &[f64], bend: &[f64], ceiling: Ceiling) -> Result<Self, SolveError> {
-        check_non_negative("requirement base", base)?;
-        check_non_negative("requirement slope", slope)?;
-        check_non_negative("requirement bend", bend)?;
-        for list in [base, bend] {
+    /// The formula itself; lists may be empty.
+    pub fn general(base: Vec<f64>, slope: Vec<f64>, bend: Vec<f64>, ceiling: Ceiling) -> Result<Self, SolveError> {
+        let rows = base.len().max(slope.len()).max(bend.len());
+        for (what, list) in [("requirement base", &base), ("requirement slope", &slope), ("requirement bend", &bend)] {
+            check_non_negative(what, list)?;
             if !list.is_empty() {
-                check_length("requirement", list.len(), slope.len())?;
+                check_length(what, list.len(), rows)?;
             }
         }
         // All-zero lists are dropped: passes over many rows then read less memory.
-        let keep = |list: &[f64]| if list.iter().any(|&number| number > 0.0) { list.to_vec() } else { Vec::new() };
-        Ok(Self { base: keep(base), slope: slope.to_vec(), bend: keep(bend), ceiling })
+        let keep = |list: Vec<f64>| if list.iter().any(|&number| number > 0.0) { list } else { Vec::new() };
+        Ok(Self { base: keep(base), slope: keep(slope), bend: keep(bend), ceiling })
+    }
+
+    /// The slopes of all rows; empty if nobody asks for more as the level rises.
+    pub fn slopes(&self) -> &[f64] {
+        &self.slope
+    }
+
+    /// Whether all requirements are lines in the level.
+    pub fn is_straight(&self) -> bool {
+        self.bend.is_empty()
+    }
+
+    /// How fast a row's requirement rises with the level, but for its bend.
+    #[inline(always)]
+    fn slope(&self, row: usize) -> f64 {
+        if self.slope.is_empty() { 0.0 } else { self.slope[row] }
     }
 
     /// The rate row `row` asks for, and its derivative in the level.
     #[inline(always)]
     pub fn at(&self, row: usize, level: f64) -> (f64, f64) {
         let base = if self.base.is_empty() { 0.0 } else { self.base[row] };
-        let slope = self.slope[row];
+        let slope = self.slope(row);
         if self.bend.is_empty() {
             return (base + slope * level, slope);
         }
@@ -87,7 +107,8 @@ impl Requirement {
     pub fn level_of(&self, row: usize, rate: f64) -> f64 {
         let above = rate - if self.base.is_empty() { 0.0 } else { self.base[row] };
         let bend = if self.bend.is_empty() { 0.0 } else { self.bend[row] };
-        if self.slope[row] <= 0.0 { f64::INFINITY } else { above / (self.slope[row] + bend * above) }
+        let slope = self.slope(row);
+        if slope <= 0.0 { f64::INFINITY } else { above / (slope + bend * above) }
     }
 
     /// The level that shares realise, if none above `upper` can be had: the lowest over the rows that ask for any. Two kinds of rows say
@@ -104,7 +125,7 @@ impl Requirement {
                 let best = problem.best_rate(row);
                 need >= best * (1.0 - 1e-9) && rate >= best * (1.0 - NEAR_BEST)
             };
-            if self.slope[row] > 0.0 && !(stops_at_best && stopped()) {
+            if self.slope(row) > 0.0 && !(stops_at_best && stopped()) {
                 level = level.min(self.level_of(row, rate));
             } else if rate < need {
                 kept = kept.min(rate / need);
@@ -115,7 +136,9 @@ impl Requirement {
 
     /// The level no allocation can exceed, seen from each row alone.
     pub(crate) fn cap(&self, problem: &Problem) -> Result<f64, SolveError> {
-        check_length("requirement slope", self.slope.len(), problem.rows())?;
+        for list in [&self.base, &self.slope, &self.bend].into_iter().filter(|list| !list.is_empty()) {
+            check_length("requirement", list.len(), problem.rows())?;
+        }
         let (mut lowest, mut highest) = (f64::INFINITY, 0.0_f64);
         for row in 0..problem.rows() {
             let best = problem.best_rate(row);
@@ -123,7 +146,7 @@ impl Requirement {
             if base > best {
                 return Err(SolveError::Infeasible);
             }
-            if self.slope[row] > 0.0 {
+            if self.slope(row) > 0.0 {
                 if best <= 0.0 {
                     return Err(SolveError::HopelessRow(row));
                 }
@@ -154,7 +177,7 @@ mod tests {
     /// Two rows with pools of their own: the first is at its best, 1, from level 1 on, the second rises to 10.
     fn realised(first: f64, second: f64) -> f64 {
         let problem = Problem::new(&[1.0, 1.0], &[1.0, 1.0], &[1.0, 0.0, 0.0, 20.0]).unwrap();
-        let requirement = Requirement::general(&[], &[1.0, 1.0], &[], Ceiling::OwnBest).unwrap();
+        let requirement = Requirement::general(Vec::new(), vec![1.0, 1.0], Vec::new(), Ceiling::OwnBest).unwrap();
         requirement.realised(&problem, &[first, 0.0, 0.0, second], 10.0)
     }
 

@@ -277,7 +277,12 @@ impl Oracle<'_> {
     fn see_row(&self, row: usize, rates: &[f64], unit: &[f64], costs: &mut [f64], see: &mut impl See) {
         let size = self.problem.sizes()[row];
         for index in 0..rates.len() {
-            costs[index] = if rates[index] > 0.0 { size * unit[index] } else { f64::INFINITY };
+            costs[index] = size * unit[index];
+        }
+        if !self.problem.all_usable() {
+            for index in 0..rates.len() {
+                costs[index] = if rates[index] > 0.0 { costs[index] } else { f64::INFINITY };
+            }
         }
         if let Some(gain) = &self.gain {
             let (weight, factors) = (gain.weights[row], &gain.factors[..rates.len()]);
@@ -286,7 +291,7 @@ impl Oracle<'_> {
             }
         }
         let (need, slope) = self.requirement.at(row, self.level);
-        let choice = choose_from(rates, costs, need, self.problem.guess(row));
+        let choice = choose_from(rates, self.problem.best_rate(row), costs, need, self.problem.guess(row));
         let need_slope = if choice.weight >= 1.0 { self.slope_at_best(rates, need, slope) } else { slope };
         see.see(&Seen { row, rates, costs, choice, need_slope });
     }

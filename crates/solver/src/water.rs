@@ -102,13 +102,13 @@ fn next_stage(
     options: &Options,
 ) -> Result<(Requirement, LevelSolution), SolveError> {
     for slack in [1e-9, 1e-7] {
-        let requirement = Requirement::general(levels, slopes, &[], Ceiling::OwnBest)?;
+        let requirement = Requirement::general(levels.to_vec(), slopes.to_vec(), Vec::new(), Ceiling::OwnBest)?;
         match maximise_level(problem, &requirement, options, None) {
             Err(SolveError::Infeasible) => levels.iter_mut().for_each(|level| *level *= 1.0 - slack),
             other => return Ok((requirement, other?)),
         }
     }
-    let requirement = Requirement::general(levels, slopes, &[], Ceiling::OwnBest)?;
+    let requirement = Requirement::general(levels.to_vec(), slopes.to_vec(), Vec::new(), Ceiling::OwnBest)?;
     let stage = maximise_level(problem, &requirement, options, None)?;
     Ok((requirement, stage))
 }

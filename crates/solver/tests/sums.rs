@@ -214,7 +214,7 @@ fn what_is_free_above_the_level_goes_to_those_who_can_use_it() {
         // Pools of which there is more than enough, and closed to every other row: the others are what holds the level down.
         case.rates.chunks_exact_mut(columns).step_by(2).for_each(|rates| rates[..free].fill(0.0));
         case.capacities[..free].fill(4000.0);
-        let (problem, requirement) = (case.problem(), Requirement::max_min(&case.weights).unwrap());
+        let (problem, requirement) = (case.problem(), Requirement::max_min(case.weights.clone()).unwrap());
         let reached = reach_level(&problem, &requirement, None).unwrap().unwrap();
         assert_eq!(reached.solution.bound_by, Bound::Pools);
         let gains: Vec<f64> = (0..problem.rows()).map(|row| 1.0 / problem.best_rate(row)).collect();

@@ -134,45 +134,65 @@ fn number(what: &'static str, index: usize, value: f64, fine: bool, wanted: &'st
 
 const NOT_NEGATIVE: &str = "finite and at least zero";
 
+fn is_not_negative(value: f64) -> bool {
+    (0.0..=f64::MAX).contains(&value)
+}
+
 impl Demand<'_> {
     /// Refuses numbers no allocation can be made from.
     pub(super) fn check(&self) -> Result<(), SolveError> {
+        self.participants().map(drop)
+    }
+
+    /// The claims that take part, in order; refuses numbers no allocation can be made from.
+    pub(super) fn participants(&self) -> Result<Vec<u32>, SolveError> {
         let types = self.gpus.len();
         if types == 0 {
             return Err(SolveError::Empty("GPU types"));
         }
-        let not_negative = |value: f64| value.is_finite() && value >= 0.0;
         for (what, list) in [("GPUs", self.gpus), ("prices", self.prices)] {
             if list.len() != types {
                 return Err(SolveError::Shape { what, expected: types, found: list.len() });
             }
             for (index, &value) in list.iter().enumerate() {
-                number(what, index, value, not_negative(value), NOT_NEGATIVE)?;
+                number(what, index, value, is_not_negative(value), NOT_NEGATIVE)?;
             }
         }
         for (index, entity) in self.entities.iter().enumerate() {
-            number("entity weight", index, entity.weight, not_negative(entity.weight), NOT_NEGATIVE)?;
+            number("entity weight", index, entity.weight, is_not_negative(entity.weight), NOT_NEGATIVE)?;
         }
+        let mut participants = Vec::with_capacity(self.claims.len());
         for (index, claim) in self.claims.iter().enumerate() {
-            if claim.rates.len() != types {
-                return Err(SolveError::Shape { what: "rates of a claim", expected: types, found: claim.rates.len() });
+            self.check_claim(index, claim)?;
+            if self.takes_part(claim) {
+                participants.push(index as u32);
             }
-            if let Some(&rate) = claim.rates.iter().find(|rate| !not_negative(**rate)) {
-                return number("rates of claim", index, rate, false, NOT_NEGATIVE);
+        }
+        Ok(participants)
+    }
+
+    fn check_claim(&self, index: usize, claim: &Claim) -> Result<(), SolveError> {
+        let types = self.gpus.len();
+        if claim.rates.len() != types {
+            return Err(SolveError::Shape { what: "rates of a claim", expected: types, found: claim.rates.len() });
+        }
+        for (what, values) in [
+            ("rates of claim", &*claim.rates),
+            ("weight of claim", &[claim.weight]),
+            ("remaining steps of claim", &[claim.remaining]),
+            ("age of claim", &[claim.age]),
+        ] {
+            if let Some(&value) = values.iter().find(|value| !is_not_negative(**value)) {
+                return number(what, index, value, false, NOT_NEGATIVE);
             }
-            for (what, value) in
-                [("weight of claim", claim.weight), ("remaining steps of claim", claim.remaining), ("age of claim", claim.age)]
-            {
-                number(what, index, value, not_negative(value), NOT_NEGATIVE)?;
-            }
-            number("gang of claim", index, claim.gang, claim.gang.is_finite() && claim.gang > 0.0, "finite and above zero")?;
-            if let Some(deadline) = claim.deadline {
-                number("deadline of claim", index, deadline, !deadline.is_nan(), "a number")?;
-            }
-            if !self.entities.is_empty() && claim.entity as usize >= self.entities.len() {
-                let found = claim.entity as usize + 1;
-                return Err(SolveError::Shape { what: "entity of a claim", expected: self.entities.len(), found });
-            }
+        }
+        number("gang of claim", index, claim.gang, claim.gang.is_finite() && claim.gang > 0.0, "finite and above zero")?;
+        if let Some(deadline) = claim.deadline {
+            number("deadline of claim", index, deadline, !deadline.is_nan(), "a number")?;
+        }
+        if !self.entities.is_empty() && claim.entity as usize >= self.entities.len() {
+            let found = claim.entity as usize + 1;
+            return Err(SolveError::Shape { what: "entity of a claim", expected: self.entities.len(), found });
         }
         Ok(())
     }

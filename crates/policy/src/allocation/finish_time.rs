@@ -6,13 +6,14 @@
 
 use super::demand::{Allocation, Claim, Demand};
 use super::equal_shares::isolated_share;
-use super::level::{Need, level_then_sum};
+use super::level::level_then_sum;
 use super::makespan::inverted;
 use super::rows::{Rows, Speeds};
 use super::{Allocator, Solver};
 use rota_core::JobId;
 use rota_solver::SolveError;
 use rota_solver::price::Warm;
+use rota_solver::requirement::{Ceiling, Requirement};
 use std::collections::HashMap;
 
 /// What is remembered of a job from one allocation to the next.
@@ -90,8 +91,9 @@ impl Allocator for FinishTime {
         let Some(mut rows) = Rows::new(demand, self.speeds, self.solver.identical(), &[&slope, &bend])? else {
             return Ok(Allocation::nothing(demand));
         };
-        let need = Need { slope: std::mem::take(&mut rows.keys[0]), bend: std::mem::take(&mut rows.keys[1]) };
-        let found = level_then_sum(&rows, &need, self.solver, &mut self.warm)?;
+        let (slope, bend) = (std::mem::take(&mut rows.keys[0]), std::mem::take(&mut rows.keys[1]));
+        let requirement = Requirement::general(Vec::new(), slope, bend, Ceiling::Common)?;
+        let found = level_then_sum(&rows, &requirement, self.solver, &mut self.warm)?;
         Ok(inverted(found.shares, found.level, found.upper_bound, rows.problem.rows(), found.solver))
     }
 }

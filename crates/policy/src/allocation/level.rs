@@ -6,7 +6,7 @@ use super::rows::Rows;
 use rota_solver::SolveError;
 use rota_solver::max_sum::{SumGoal, max_sum_with_floors};
 use rota_solver::price::{Identical, Method, Options, Reached, Warm, maximise_level, reach_level};
-use rota_solver::requirement::{Ceiling, Requirement};
+use rota_solver::requirement::Requirement;
 use rota_solver::top_up::top_up;
 
 /// Given up of every floor in the second pass, relatively, so that rounding cannot make the floors infeasible.
@@ -46,12 +46,6 @@ pub(super) fn method_name(method: Method) -> &'static str {
     }
 }
 
-/// What rows ask for: `slope·level / (1 − bend·level)`; an empty bend is zero.
-pub(super) struct Need {
-    pub slope: Vec<f64>,
-    pub bend: Vec<f64>,
-}
-
 /// Shares at the highest level.
 pub(super) struct Levelled {
     /// What each claim gets, claims × types.
@@ -64,17 +58,21 @@ pub(super) struct Levelled {
 }
 
 /// Raises the common level as far as it goes and then, with prices, maximises the sum of rates over fair rates with that level as floor.
-pub(super) fn level_then_sum(rows: &Rows, need: &Need, solver: Solver, warm: &mut Option<Warm>) -> Result<Levelled, SolveError> {
-    let requirement = Requirement::general(&[], &need.slope, &need.bend, Ceiling::Common)?;
-    let mut found = match first_pass(rows, need, &requirement, solver, warm) {
+pub(super) fn level_then_sum(
+    rows: &Rows,
+    requirement: &Requirement,
+    solver: Solver,
+    warm: &mut Option<Warm>,
+) -> Result<Levelled, SolveError> {
+    let mut found = match first_pass(rows, requirement, solver, warm) {
         // An interior point that does not come to an end says nothing about the prices.
-        Err(SolveError::Backend(_)) if solver == Solver::Interior => first_pass(rows, need, &requirement, Solver::Price, warm)?,
+        Err(SolveError::Backend(_)) if solver == Solver::Interior => first_pass(rows, requirement, Solver::Price, warm)?,
         outcome => outcome?,
     };
     // Where requirements differ by orders of magnitude, an interior point may end too far from the optimum. It says so itself.
     if solver == Solver::Interior
         && found.upper_bound - found.level > TOLERANCE * found.upper_bound
-        && let Ok(nearer) = first_pass(rows, need, &requirement, Solver::Price, warm)
+        && let Ok(nearer) = first_pass(rows, requirement, Solver::Price, warm)
         && nearer.level > found.level
     {
         found = nearer;
@@ -83,13 +81,13 @@ pub(super) fn level_then_sum(rows: &Rows, need: &Need, solver: Solver, warm: &mu
     let floors: Vec<f64> = (0..rows.problem.rows()).map(floor).collect();
     // Where nobody can have more than its level, there is nothing left to maximise.
     let second = match solver {
-        Solver::Price if !found.final_already => match found.shares.topped_up(rows, &requirement) {
+        Solver::Price if !found.final_already => match found.shares.topped_up(rows, requirement) {
             Some(shares) => Some(shares),
             None => second_pass(rows, &floors)?,
         },
         _ => None,
     };
-    let shares = rows.expand(second.unwrap_or_else(|| found.shares.of(rows, &requirement)), &floors);
+    let shares = rows.expand(second.unwrap_or_else(|| found.shares.of(rows, requirement)), &floors);
     let mut level = f64::INFINITY;
     rows.each_rate(&shares, |row, rate| level = level.min(requirement.level_of(row, rate)));
     let level = if level.is_finite() { level } else { 0.0 };
@@ -97,20 +95,13 @@ pub(super) fn level_then_sum(rows: &Rows, need: &Need, solver: Solver, warm: &mu
 }
 
 /// The highest common level, by one solver.
-fn first_pass(
-    rows: &Rows,
-    need: &Need,
-    requirement: &Requirement,
-    solver: Solver,
-    warm: &mut Option<Warm>,
-) -> Result<Found, SolveError> {
-    let straight = need.bend.iter().all(|&bend| bend <= 0.0);
-    if need.slope.iter().all(|&slope| slope <= 0.0) {
+fn first_pass(rows: &Rows, requirement: &Requirement, solver: Solver, warm: &mut Option<Warm>) -> Result<Found, SolveError> {
+    if requirement.slopes().is_empty() {
         // Nobody asks for a level: only the sum counts.
         return Ok(Found { shares: Shares::None, level: 0.0, upper_bound: 0.0, final_already: false, solver: "none" });
     }
-    if solver == Solver::Interior && straight {
-        return interior::highest_level(&rows.problem, &need.slope);
+    if solver == Solver::Interior && requirement.is_straight() {
+        return interior::highest_level(&rows.problem, requirement.slopes());
     }
     let usable = warm.as_ref().filter(|warm| warm.prices.len() == rows.problem.columns());
     let reached = if solver == Solver::Price { reach_level(&rows.problem, requirement, usable)? } else { None };

@@ -4,11 +4,12 @@
 //! `1/T` is sought. Weights and ages do not count.
 
 use super::demand::{Allocation, Demand, relative_gap};
-use super::level::{Need, level_then_sum};
+use super::level::level_then_sum;
 use super::rows::{Rows, Speeds};
 use super::{Allocator, Solver};
 use rota_solver::SolveError;
 use rota_solver::price::Warm;
+use rota_solver::requirement::Requirement;
 
 pub(super) struct Makespan {
     speeds: Speeds,
@@ -28,8 +29,8 @@ impl Allocator for Makespan {
         let Some(mut rows) = Rows::new(demand, self.speeds, self.solver.identical(), &[&remaining])? else {
             return Ok(Allocation::nothing(demand));
         };
-        let need = Need { slope: std::mem::take(&mut rows.keys[0]), bend: Vec::new() };
-        let found = level_then_sum(&rows, &need, self.solver, &mut self.warm)?;
+        let requirement = Requirement::makespan(std::mem::take(&mut rows.keys[0]))?;
+        let found = level_then_sum(&rows, &requirement, self.solver, &mut self.warm)?;
         Ok(inverted(found.shares, found.level, found.upper_bound, rows.problem.rows(), found.solver))
     }
 }

@@ -3,11 +3,12 @@
 //! A claim's measure is its rate against its mean speed over all GPUs, times its gang, over its weight.
 
 use super::demand::{Allocation, Demand, relative_gap};
-use super::level::{Need, level_then_sum};
+use super::level::level_then_sum;
 use super::rows::{Rows, Speeds};
 use super::{Allocator, Solver};
 use rota_solver::SolveError;
 use rota_solver::price::Warm;
+use rota_solver::requirement::Requirement;
 
 pub(super) struct MaxMin {
     speeds: Speeds,
@@ -33,8 +34,8 @@ impl Allocator for MaxMin {
         let Some(rows) = Rows::new(demand, self.speeds, self.solver.identical(), &[&weight])? else {
             return Ok(Allocation::nothing(demand));
         };
-        let need = Need { slope: units(&rows, &rows.keys[0]), bend: Vec::new() };
-        let found = level_then_sum(&rows, &need, self.solver, &mut self.warm)?;
+        let requirement = Requirement::max_min(units(&rows, &rows.keys[0]))?;
+        let found = level_then_sum(&rows, &requirement, self.solver, &mut self.warm)?;
         Ok(Allocation {
             shares: found.shares,
             pairs: Vec::new(),

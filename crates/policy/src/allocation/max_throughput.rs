@@ -76,7 +76,9 @@ impl MaxThroughput {
             return Ok(wanted.to_vec());
         }
         let level = match self.solver {
-            Solver::Price => maximise_level(&rows.problem, &Requirement::max_min(wanted)?, &self.solver.options(), None)?.level,
+            Solver::Price => {
+                maximise_level(&rows.problem, &Requirement::max_min(wanted.to_vec())?, &self.solver.options(), None)?.level
+            }
             Solver::Interior => interior::highest_level(&rows.problem, wanted)?.level,
         };
         let part = (level * (1.0 - FLOOR_SLACK)).min(1.0);
@@ -86,7 +88,6 @@ impl MaxThroughput {
 
 impl Allocator for MaxThroughput {
     fn allocate(&mut self, demand: &Demand<'_>) -> Result<Allocation, SolveError> {
-        demand.check()?;
         let in_time = self.value == Value::StepsPerDollarInTime;
         let wanted = |claim: usize| if in_time { rate_in_time(&demand.claims[claim], demand.gpus) } else { 0.0 };
         let Some(rows) = Rows::new(demand, Speeds::Real, self.solver.identical(), &[&wanted])? else {

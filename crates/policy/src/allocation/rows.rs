@@ -53,12 +53,8 @@ pub(super) type Key<'a> = &'a dyn Fn(usize) -> f64;
 impl Rows {
     /// The rows of a demand; none if no claim takes part. Claims are one row if their rates, gangs and all keys are the same.
     pub fn new(demand: &Demand<'_>, speeds: Speeds, identical: Identical, keys: &[Key<'_>]) -> Result<Option<Self>, SolveError> {
-        demand.check()?;
         let types = demand.gpus.len();
-        let claims: Vec<u32> = (0..demand.claims.len())
-            .filter(|&claim| demand.takes_part(&demand.claims[claim]))
-            .map(|claim| claim as u32)
-            .collect();
+        let claims = demand.participants()?;
         if claims.is_empty() {
             return Ok(None);
         }
@@ -235,11 +231,12 @@ fn by_class(demand: &Demand<'_>, claims: &[u32], keys: &[Key<'_>]) -> Option<Cla
 
 /// Appends a claim's speeds and returns its mean speed over all GPUs.
 fn write_rates(claim: &Claim, gpus: &[f64], speeds: Speeds, rates: &mut Vec<f64>) -> f64 {
-    let best = claim.rates.iter().zip(gpus).filter(|(_, gpus)| **gpus > 0.0).fold(0.0, |best: f64, (&rate, _)| best.max(rate));
+    let usable = || claim.rates.iter().zip(gpus).filter(|(_, gpus)| **gpus > 0.0);
+    let best = if speeds == Speeds::Best { usable().fold(0.0, |best: f64, (&rate, _)| best.max(rate)) } else { 0.0 };
+    let start = rates.len();
+    rates.extend(claim.rates.iter().map(|&rate| if rate >= f64::MIN_POSITIVE { speeds.on(rate, best) } else { 0.0 }));
     let (mut weighted, mut total) = (0.0, 0.0);
-    for (&rate, &gpus) in claim.rates.iter().zip(gpus) {
-        let speed = if rate >= f64::MIN_POSITIVE { speeds.on(rate, best) } else { 0.0 };
-        rates.push(speed);
+    for (speed, gpus) in rates[start..].iter().zip(gpus) {
         weighted += speed * gpus;
         total += gpus;
     }
