@@ -38,7 +38,8 @@ impl Companions {
 
     /// A job leaves its GPUs; the partner it leaves behind, if any, is alone from now on.
     pub fn leave(&mut self, job: JobId, gpus: &[GpuId]) -> Option<JobId> {
-        let left_behind = self.partner.remove(&job);
+        // Nearly always nobody shares anything, and then nothing needs to be looked up.
+        let left_behind = if self.partner.is_empty() { None } else { self.partner.remove(&job) };
         if let Some(partner) = left_behind {
             self.partner.remove(&partner);
         }

@@ -180,8 +180,8 @@ impl Share {
             return;
         }
         let ran = |job: JobId| {
-            let gpu_type = snapshot.type_now(job)?;
-            Some((gpu_type, snapshot.now.since(snapshot.states[job.index()].since.max(from)).seconds()))
+            let (gpu_type, since) = (snapshot.type_now(job)?, snapshot.states[job.index()].since);
+            Some((gpu_type, if since <= from { seconds } else { snapshot.now.since(since).seconds() }))
         };
         for account in self.singles.iter_mut().chain(&mut self.pairs) {
             let here = ran(account.job).filter(|_| snapshot.states[account.job.index()].partner == account.partner);

@@ -24,6 +24,8 @@ pub struct SumGoal<'a> {
     pub factors: &'a [f64],
     /// The rate each row must reach.
     pub floors: &'a [f64],
+    /// Prices that proved the bound of a similar problem, to begin with.
+    pub near: Option<&'a [f64]>,
 }
 
 /// A certified allocation of greatest sum.
@@ -56,13 +58,17 @@ pub fn max_sum_with_floors(problem: &Problem, goal: &SumGoal<'_>, options: &Opti
     if (0..problem.rows()).any(|row| goal.floors[row] > problem.best_rate(row)) {
         return Err(SolveError::Infeasible);
     }
+    if let Some(near) = goal.near {
+        check_length("prices to begin with", near.len(), problem.columns())?;
+        check_non_negative("prices to begin with", near)?;
+    }
     if options.identical == Identical::Keep {
         let floors = Requirement::floors(goal.floors.to_vec())?;
-        return Kernel::new(problem, &floors, goal.weights, goal.factors).solve(options);
+        return Kernel::new(problem, &floors, goal.weights, goal).solve(options);
     }
     let mut merged = problem.merge(&[goal.weights, goal.floors])?;
     let floors = Requirement::floors(std::mem::take(&mut merged.extras[1]))?;
-    let mut solution = Kernel::new(&merged.problem, &floors, &merged.extras[0], goal.factors).solve(options)?;
+    let mut solution = Kernel::new(&merged.problem, &floors, &merged.extras[0], goal).solve(options)?;
     solution.shares = merged.expand(&solution.shares);
     Ok(solution)
 }
@@ -74,10 +80,13 @@ struct Kernel<'a> {
     weights: &'a [f64],
     factors: Vec<f64>,
     scale: f64,
+    /// Prices to begin with, if there are any.
+    near: Option<Vec<f64>>,
 }
 
 impl<'a> Kernel<'a> {
-    fn new(problem: &'a Problem, floors: &'a Requirement, weights: &'a [f64], factors: &[f64]) -> Self {
+    fn new(problem: &'a Problem, floors: &'a Requirement, weights: &'a [f64], goal: &SumGoal<'_>) -> Self {
+        let factors = goal.factors;
         let ideal = |row: usize| {
             let best = problem.rates(row).iter().zip(factors).map(|(rate, factor)| rate * factor).fold(0.0, f64::max);
             problem.counts()[row] * weights[row] * best
@@ -86,7 +95,8 @@ impl<'a> Kernel<'a> {
         let scale = if total > 0.0 && total.is_finite() { total } else { 1.0 };
         let mut factors: Vec<f64> = factors.iter().map(|factor| factor / scale).collect();
         factors.resize(problem.padded_rates().1, 0.0);
-        Self { problem, floors, weights, factors, scale }
+        let near = goal.near.map(|near| near.iter().map(|price| price / scale).collect());
+        Self { problem, floors, weights, factors, scale, near }
     }
 
     fn oracle(&self) -> Oracle<'_> {
@@ -154,6 +164,12 @@ impl<'a> Kernel<'a> {
 
     /// Large problems: first a rough climb, then exact within a box that is widened as needed.
     fn thinned(&self, oracle: &Oracle<'_>, fixed: &Tally, whole: &PriceBox, start: &[f64], exact: Goal) -> Peak {
+        if self.problem.rows() <= 2 * SAMPLE
+            && let Some(near) =
+                self.near.as_ref().filter(|near| near.iter().zip(&whole.upper).all(|(price, upper)| price < upper))
+        {
+            return peak(oracle, fixed, whole, near, 0.1, exact);
+        }
         if self.problem.rows() <= 1024 {
             return climb(oracle, Rows::All, 1.0, fixed, whole, start, exact);
         }
@@ -174,6 +190,7 @@ impl<'a> Kernel<'a> {
                 weights: &weights,
                 factors: self.factors.clone(),
                 scale: self.scale,
+                near: None,
             };
             few.thinned(&few.oracle(), fixed, whole, start, exact)
         } else {

@@ -37,7 +37,7 @@ pub fn greatest_product(problem: &Problem, units: &[f64], seconds: f64) -> Resul
     }
     let weights: Vec<f64> = own.iter().map(|rate| rate.recip()).collect();
     let zeros = vec![0.0; problem.rows()];
-    let goal = SumGoal { weights: &weights, factors: &vec![1.0; problem.columns()], floors: &zeros };
+    let goal = SumGoal { weights: &weights, factors: &vec![1.0; problem.columns()], floors: &zeros, near: None };
     let options = Options { tolerance: 1e-6, identical: Identical::Keep, ..Options::default() };
     let most = max_sum_with_floors(problem, &goal, &options)?.upper_bound;
     let agents: f64 = problem.counts().iter().sum();

@@ -57,7 +57,7 @@ pub fn top_up(
     let floor =
         |(place, &row): (usize, &usize)| (requirement.at(row, solution.level).0 * (1.0 - SLACK)).min(few.best_rate(place));
     let floors: Vec<f64> = loose.iter().enumerate().map(floor).collect();
-    let goal = SumGoal { weights: &of(weights), factors: &vec![1.0; free.len()], floors: &floors };
+    let goal = SumGoal { weights: &of(weights), factors: &vec![1.0; free.len()], floors: &floors, near: None };
     let divided = max_sum_with_floors(&few, &goal, options).ok().filter(|divided| divided.shortfall <= SLACK)?;
     for (&row, times) in loose.iter().zip(divided.shares.chunks_exact(free.len())) {
         for (&pool, time) in free.iter().zip(times) {

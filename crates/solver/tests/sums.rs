@@ -24,7 +24,7 @@ proptest! {
         let floors: Vec<f64> = case.weights.iter().map(|weight| weight * minimum.level * part).collect();
         let weights: Vec<f64> = (0..problem.rows()).map(|row| 1.0 / problem.best_rate(row)).collect();
         let factors = vec![1.0; problem.columns()];
-        let goal = SumGoal { weights: &weights, factors: &factors, floors: &floors };
+        let goal = SumGoal { weights: &weights, factors: &factors, floors: &floors, near: None };
         let solution = max_sum_with_floors(&problem, &goal, &Options::default()).unwrap();
         prop_assert!(solution.gap <= 1e-7, "gap {:e} by {:?}", solution.gap, solution.method);
         prop_assert!(solution.shortfall <= 1e-9 && problem.violation(&solution.shares) <= 1e-12);
@@ -189,7 +189,7 @@ fn packing_beats_running_alone() {
 #[test]
 fn floors_that_do_not_fit_are_refused() {
     let problem = rota_solver::problem::Problem::new(&[1.0], &[1.0, 1.0], &[1.0, 1.0]).unwrap();
-    let goal = SumGoal { weights: &[1.0, 1.0], factors: &[1.0], floors: &[0.7, 0.7] };
+    let goal = SumGoal { weights: &[1.0, 1.0], factors: &[1.0], floors: &[0.7, 0.7], near: None };
     assert_eq!(max_sum_with_floors(&problem, &goal, &Options::default()), Err(SolveError::Infeasible));
 }
 
@@ -226,7 +226,7 @@ fn what_is_free_above_the_level_goes_to_those_who_can_use_it() {
         assert!(level >= reached.solution.upper_bound * (1.0 - 1e-8), "{level} is below {}", reached.solution.upper_bound);
         let sum = |shares: &[f64]| (0..problem.rows()).map(|row| gains[row] * problem.row_rate(row, shares)).sum::<f64>();
         let floors: Vec<f64> = case.weights.iter().map(|weight| weight * level * (1.0 - 1e-7)).collect();
-        let goal = SumGoal { weights: &gains, factors: &vec![1.0; columns], floors: &floors };
+        let goal = SumGoal { weights: &gains, factors: &vec![1.0; columns], floors: &floors, near: None };
         let best = max_sum_with_floors(&problem, &goal, &options).unwrap();
         let first = sum(&reached.shares(&problem, &requirement));
         assert!(sum(&shares) >= best.upper_bound * 0.999, "{} of {}, from {first}", sum(&shares), best.upper_bound);

@@ -6,13 +6,12 @@
 
 use super::demand::{Allocation, Claim, Demand};
 use super::equal_shares::isolated_share;
-use super::level::level_then_sum;
+use super::level::{Before, level_then_sum};
 use super::makespan::inverted;
 use super::rows::{Rows, Speeds};
 use super::{Allocator, Solver};
 use rota_core::JobId;
 use rota_solver::SolveError;
-use rota_solver::price::Warm;
 use rota_solver::requirement::{Ceiling, Requirement};
 use std::collections::HashMap;
 
@@ -74,12 +73,12 @@ pub(super) struct FinishTime {
     speeds: Speeds,
     solver: Solver,
     memory: Memory,
-    warm: Option<Warm>,
+    before: Before,
 }
 
 impl FinishTime {
     pub fn new(speeds: Speeds, solver: Solver) -> Self {
-        Self { speeds, solver, memory: Memory::default(), warm: None }
+        Self { speeds, solver, memory: Memory::default(), before: Before::default() }
     }
 }
 
@@ -93,7 +92,7 @@ impl Allocator for FinishTime {
         };
         let (slope, bend) = (std::mem::take(&mut rows.keys[0]), std::mem::take(&mut rows.keys[1]));
         let requirement = Requirement::general(Vec::new(), slope, bend, Ceiling::Common)?;
-        let found = level_then_sum(&rows, &requirement, self.solver, &mut self.warm)?;
+        let found = level_then_sum(&rows, &requirement, self.solver, &mut self.before)?;
         Ok(inverted(found.shares, found.level, found.upper_bound, rows.problem.rows(), found.solver))
     }
 }

@@ -46,6 +46,15 @@ pub(super) fn method_name(method: Method) -> &'static str {
     }
 }
 
+/// What the last allocation leaves for the next one, which is nearly the same.
+#[derive(Default)]
+pub(super) struct Before {
+    /// Of the level.
+    level: Option<Warm>,
+    /// Prices of the sum on top of it.
+    sum: Option<Vec<f64>>,
+}
+
 /// Shares at the highest level.
 pub(super) struct Levelled {
     /// What each claim gets, claims × types.
@@ -62,8 +71,9 @@ pub(super) fn level_then_sum(
     rows: &Rows,
     requirement: &Requirement,
     solver: Solver,
-    warm: &mut Option<Warm>,
+    before: &mut Before,
 ) -> Result<Levelled, SolveError> {
+    let warm = &mut before.level;
     let mut found = match first_pass(rows, requirement, solver, warm) {
         // An interior point that does not come to an end says nothing about the prices.
         Err(SolveError::Backend(_)) if solver == Solver::Interior => first_pass(rows, requirement, Solver::Price, warm)?,
@@ -83,7 +93,7 @@ pub(super) fn level_then_sum(
     let second = match solver {
         Solver::Price if !found.final_already => match found.shares.topped_up(rows, requirement) {
             Some(shares) => Some(shares),
-            None => second_pass(rows, &floors)?,
+            None => second_pass(rows, &floors, &mut before.sum)?,
         },
         _ => None,
     };
@@ -174,10 +184,14 @@ fn sum_options(rows: &Rows) -> Options {
 }
 
 /// The greatest sum of rates over fair rates that keeps the floors; none if it cannot be had, and then the first pass must do.
-fn second_pass(rows: &Rows, floors: &[f64]) -> Result<Option<Vec<f64>>, SolveError> {
-    let goal = SumGoal { weights: &gains(rows), factors: &vec![1.0; rows.problem.columns()], floors };
+fn second_pass(rows: &Rows, floors: &[f64], before: &mut Option<Vec<f64>>) -> Result<Option<Vec<f64>>, SolveError> {
+    let near = before.take().filter(|prices| prices.len() == rows.problem.columns());
+    let goal = SumGoal { weights: &gains(rows), factors: &vec![1.0; rows.problem.columns()], floors, near: near.as_deref() };
     match max_sum_with_floors(&rows.problem, &goal, &sum_options(rows)) {
-        Ok(solution) if solution.shortfall <= FLOOR_SLACK => Ok(Some(solution.shares)),
+        Ok(solution) if solution.shortfall <= FLOOR_SLACK => {
+            *before = Some(solution.prices);
+            Ok(Some(solution.shares))
+        }
         Ok(_) | Err(SolveError::Infeasible | SolveError::Backend(_)) => Ok(None),
         Err(other) => Err(other),
     }

@@ -4,22 +4,21 @@
 //! `1/T` is sought. Weights and ages do not count.
 
 use super::demand::{Allocation, Demand, relative_gap};
-use super::level::level_then_sum;
+use super::level::{Before, level_then_sum};
 use super::rows::{Rows, Speeds};
 use super::{Allocator, Solver};
 use rota_solver::SolveError;
-use rota_solver::price::Warm;
 use rota_solver::requirement::Requirement;
 
 pub(super) struct Makespan {
     speeds: Speeds,
     solver: Solver,
-    warm: Option<Warm>,
+    before: Before,
 }
 
 impl Makespan {
     pub fn new(speeds: Speeds, solver: Solver) -> Self {
-        Self { speeds, solver, warm: None }
+        Self { speeds, solver, before: Before::default() }
     }
 }
 
@@ -30,7 +29,7 @@ impl Allocator for Makespan {
             return Ok(Allocation::nothing(demand));
         };
         let requirement = Requirement::makespan(std::mem::take(&mut rows.keys[0]))?;
-        let found = level_then_sum(&rows, &requirement, self.solver, &mut self.warm)?;
+        let found = level_then_sum(&rows, &requirement, self.solver, &mut self.before)?;
         Ok(inverted(found.shares, found.level, found.upper_bound, rows.problem.rows(), found.solver))
     }
 }

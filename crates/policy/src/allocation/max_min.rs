@@ -3,22 +3,21 @@
 //! A claim's measure is its rate against its mean speed over all GPUs, times its gang, over its weight.
 
 use super::demand::{Allocation, Demand, relative_gap};
-use super::level::level_then_sum;
+use super::level::{Before, level_then_sum};
 use super::rows::{Rows, Speeds};
 use super::{Allocator, Solver};
 use rota_solver::SolveError;
-use rota_solver::price::Warm;
 use rota_solver::requirement::Requirement;
 
 pub(super) struct MaxMin {
     speeds: Speeds,
     solver: Solver,
-    warm: Option<Warm>,
+    before: Before,
 }
 
 impl MaxMin {
     pub fn new(speeds: Speeds, solver: Solver) -> Self {
-        Self { speeds, solver, warm: None }
+        Self { speeds, solver, before: Before::default() }
     }
 }
 
@@ -35,7 +34,7 @@ impl Allocator for MaxMin {
             return Ok(Allocation::nothing(demand));
         };
         let requirement = Requirement::max_min(units(&rows, &rows.keys[0]))?;
-        let found = level_then_sum(&rows, &requirement, self.solver, &mut self.warm)?;
+        let found = level_then_sum(&rows, &requirement, self.solver, &mut self.before)?;
         Ok(Allocation {
             shares: found.shares,
             pairs: Vec::new(),

@@ -97,7 +97,7 @@ impl Allocator for MaxThroughput {
         let floors = self.floors(&rows, &rows.keys[0])?;
         let (shares, objective, upper_bound, solver) = match self.solver {
             Solver::Price => {
-                let goal = SumGoal { weights: &vec![1.0; rows.problem.rows()], factors: &factors, floors: &floors };
+                let goal = SumGoal { weights: &vec![1.0; rows.problem.rows()], factors: &factors, floors: &floors, near: None };
                 let found = max_sum_with_floors(&rows.problem, &goal, &self.solver.options())?;
                 (found.shares, found.value, found.upper_bound, method_name(found.method))
             }
