@@ -54,11 +54,6 @@ impl Account {
         }
     }
 
-    /// Whether it earns anything at all.
-    pub fn has_share(&self) -> bool {
-        self.shares.iter().any(|share| *share > 0.0)
-    }
-
     /// Rounds that a turn on this type now pays back, for one that has `stay` rounds of reason to be there already.
     #[inline]
     pub fn owed_rounds(&self, gpu_type: usize, stay: f64, round_seconds: f64) -> f64 {

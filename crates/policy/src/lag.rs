@@ -9,7 +9,7 @@ use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
 use rota_core::{Bound, GpuTypeId, JobId, Phase, Preempt, Shape, Snapshot, Span, Target, Time, Wish};
-use rota_solver::match_prices::{Matching, match_by_prices};
+use rota_solver::match_prices::{Matcher, Matching};
 
 const TICK: Param =
     Param { name: "tick", default: "360", meaning: "seconds after which all is weighed again even if nothing happened" };
@@ -39,6 +39,7 @@ struct Lag {
     /// Work a private share would have done for each job, in seconds on its best type.
     due_seconds: Vec<f64>,
     last: Time,
+    matcher: Matcher,
 }
 
 impl Lag {
@@ -82,17 +83,25 @@ impl Lag {
     }
 
     /// Matches jobs to what is free of each type.
-    fn assign(&self, jobs: &[JobId], free: &[f64], snapshot: &Snapshot<'_>) -> Vec<(JobId, Option<GpuTypeId>)> {
+    fn assign(
+        &self,
+        jobs: &[JobId],
+        free: &[f64],
+        matcher: &mut Matcher,
+        snapshot: &Snapshot<'_>,
+    ) -> Vec<(JobId, Option<GpuTypeId>)> {
         let stay_bonus = (2.0 * snapshot.restart_cost.seconds() / self.tick.seconds()).min(STAY_BONUS_MAX);
         let mut values = Vec::with_capacity(jobs.len() * free.len());
         for &job in jobs {
             self.values(job, snapshot, stay_bonus, &mut values);
         }
         let sizes = jobs.iter().map(|&job| size(snapshot.bound.shape(job))).collect::<Vec<_>>();
-        let matched = match_by_prices(&Matching { values: &values, sizes: &sizes, capacities: free });
+        matcher.forget_prices();
         // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
-        let matched = matched.unwrap_or_else(|_| vec![None; jobs.len()]);
-        jobs.iter().copied().zip(matched.into_iter().map(|column| column.map(GpuTypeId::from_index))).collect()
+        let Ok(columns) = matcher.find(&Matching { values: &values, sizes: &sizes, capacities: free }) else {
+            return jobs.iter().map(|&job| (job, None)).collect();
+        };
+        jobs.iter().copied().zip(columns.iter().map(|column| column.map(GpuTypeId::from_index))).collect()
     }
 }
 
@@ -109,6 +118,7 @@ impl Policy for Lag {
         self.due_seconds.resize(snapshot.states.len(), 0.0);
         self.accrue(snapshot);
         self.watch.update(snapshot);
+        let mut matcher = std::mem::take(&mut self.matcher);
         let is_running = |job: &JobId| snapshot.states[job.index()].phase == Phase::Running;
         let wanted = if snapshot.is_within_round() {
             // Within a round who runs, runs on; only what is free is given out.
@@ -120,11 +130,12 @@ impl Policy for Lag {
                 wanted.push((job, Some(gpu_type)));
             }
             let waiting = self.watch.active.iter().copied().filter(|job| !is_running(job)).collect::<Vec<_>>();
-            wanted.extend(self.assign(&waiting, &free, snapshot));
+            wanted.extend(self.assign(&waiting, &free, &mut matcher, snapshot));
             wanted
         } else {
-            self.assign(&self.watch.active, &self.watch.capacities, snapshot)
+            self.assign(&self.watch.active, &self.watch.capacities, &mut matcher, snapshot)
         };
+        self.matcher = matcher;
         // While nobody runs or can run, time alone changes nothing.
         let somebody_runs = wanted.iter().any(|(_, gpu_type)| gpu_type.is_some());
         let review_at = somebody_runs.then(|| snapshot.now + snapshot.round.unwrap_or(self.tick));
@@ -140,6 +151,7 @@ fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, Pol
         watch: Watch::default(),
         due_seconds: Vec::new(),
         last: Time::ZERO,
+        matcher: Matcher::default(),
     }))
 }
 

@@ -75,11 +75,26 @@ enum Sight {
 /// Policies that take all GPUs to be alike.
 const BLIND: &[&str] = &["max-min", "water-filling", "ftf", "makespan"];
 
+/// Policies that owe nobody anything: what falls free inside a round goes to whoever would be done with it soonest.
+const OWE_NOTHING: &[&str] =
+    &["max-throughput-perf", "max-throughput-cost-perf", "max-throughput-cost-slo-perf", "max-throughput-cost-slo-packed"];
+
+/// What makes a job worth a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merit {
+    /// What it is owed.
+    Credit,
+    /// How soon it would be done.
+    Shortness,
+}
+
 /// A policy made of an allocation.
 pub struct Share {
     allocator: Box<dyn Allocator>,
     renewal: Renewal,
     sight: Sight,
+    /// What counts inside a round.
+    merit_between: Merit,
     tick: Span,
     stay_rounds: f64,
     /// Found from the first snapshot.
@@ -144,18 +159,21 @@ pub fn build(name: &'static str, renewal: Renewal, params: &Params<'_>) -> Resul
         _ if BLIND.contains(&name) => Sight::Blind,
         _ => Sight::Types,
     };
-    Ok(Box::new(Share::new(allocator, renewal, sight, tick, params.number("stay", 0.0, 100.0)?)))
+    let merit_between = if OWE_NOTHING.contains(&name) { Merit::Shortness } else { Merit::Credit };
+    let stay_rounds = params.number("stay", 0.0, 100.0)?;
+    Ok(Box::new(Share { renewal, sight, merit_between, tick, stay_rounds, ..Share::of(allocator) }))
 }
 
 impl Share {
     /// A policy that carries out what an allocator says.
-    fn new(allocator: Box<dyn Allocator>, renewal: Renewal, sight: Sight, tick: Span, stay_rounds: f64) -> Self {
+    fn of(allocator: Box<dyn Allocator>) -> Self {
         Self {
             allocator,
-            renewal,
-            sight,
-            tick,
-            stay_rounds,
+            renewal: Renewal::OnChange,
+            sight: Sight::Types,
+            merit_between: Merit::Credit,
+            tick: Span::ZERO,
+            stay_rounds: 0.0,
             entities: None,
             shapes: Vec::new(),
             watch: Watch::default(),
@@ -286,7 +304,8 @@ impl Share {
             let mut matcher = std::mem::take(&mut self.matcher);
             let mut worths = std::mem::take(&mut self.worths);
             let capacities = &self.watch.capacities;
-            let types = self.assign(self.singles.iter(), capacities, (&mut matcher, &mut worths), snapshot, round_seconds);
+            let types =
+                self.assign(self.singles.iter(), capacities, Merit::Credit, (&mut matcher, &mut worths), snapshot, round_seconds);
             (self.matcher, self.worths) = (matcher, worths);
             return Wish::Assignment { types, pairs: Vec::new(), preempt: Preempt::Always };
         }
@@ -359,18 +378,32 @@ impl Share {
         values.extend(facts.speed_parts.as_slice().iter().enumerate().map(worth));
     }
 
+    /// Adds what a job is worth on each type for how soon it would be done there; 0 where it cannot be.
+    fn shortness(&self, job: JobId, snapshot: &Snapshot<'_>, values: &mut Vec<f64>) {
+        let (bound, facts) = (snapshot.bound, &self.shapes[snapshot.bound.shape_of[job.index()].index()]);
+        let left = bound.job(job).believed_work().minus(work_done(&snapshot.states[job.index()], snapshot.now));
+        let worth = |(part, &speed): (&f64, &f64)| {
+            if *part > 0.0 { facts.size / (1.0 + left.at_speed(speed).seconds()) } else { 0.0 }
+        };
+        values.extend(facts.speed_parts.iter().zip(bound.speeds(job)).map(worth));
+    }
+
     /// Matches jobs to what is free of each type.
     fn assign<'a>(
         &self,
         accounts: impl Iterator<Item = &'a Account> + Clone,
         free: &[f64],
+        merit: Merit,
         (matcher, Worths { values, sizes }): (&mut Matcher, &mut Worths),
         snapshot: &Snapshot<'_>,
         round_seconds: f64,
     ) -> Vec<(JobId, Option<GpuTypeId>)> {
         let stay = self.stay(snapshot);
         values.clear();
-        accounts.clone().for_each(|account| self.value(account, snapshot, stay, round_seconds, values));
+        accounts.clone().for_each(|account| match merit {
+            Merit::Credit => self.value(account, snapshot, stay, round_seconds, values),
+            Merit::Shortness => self.shortness(account.job, snapshot, values),
+        });
         sizes.clear();
         sizes.extend(accounts.clone().map(|account| self.shapes[snapshot.bound.shape_of[account.job.index()].index()].size));
         let jobs = accounts.map(|account| account.job);
@@ -439,7 +472,7 @@ impl Share {
         // What was free before says nothing about what a turn is worth now.
         matcher.forget_prices();
         let waiting = self.singles.iter().filter(|account| snapshot.type_now(account.job).is_none());
-        types.extend(self.assign(waiting, &free, (&mut matcher, &mut worths), snapshot, round_seconds));
+        types.extend(self.assign(waiting, &free, self.merit_between, (&mut matcher, &mut worths), snapshot, round_seconds));
         (self.free_matcher, self.worths) = (matcher, worths);
         if !self.pairs.is_empty() {
             join_waiting(&mut types, &mut pairs, JOIN_PARTS_MIN, snapshot);
@@ -550,9 +583,8 @@ impl Policy for Share {
             self.assign_all(snapshot, round_seconds)
         } else if self.somebody_could_start(snapshot) {
             // Who is new has no share yet. That others left changes shares too, but who is owed most of what they leave behind is known
-            // without, and the round ends soon; unless nobody who waits has a share, and it is the new shares that say who is next.
-            let nobody_is_next = || self.singles.iter().all(|one| snapshot.type_now(one.job).is_some() || !one.has_share());
-            if self.singles.len() < self.watch.active.len() || (self.is_stale && nobody_is_next()) {
+            // without, and the round ends soon.
+            if self.singles.len() < self.watch.active.len() {
                 self.look_at_prices(snapshot);
                 self.allocate(snapshot, round_seconds);
             }

@@ -90,6 +90,7 @@ fn parity_rounds_beat_gavels_mechanism_on_every_trace() {
         "water-filling-packed",
         "ftf-perf",
         "makespan-perf",
+        "max-throughput-perf",
         "max-throughput-cost-perf",
         "gandiva",
     ];
