@@ -130,7 +130,7 @@ const fn stay(default: &'static str) -> Param {
     Param {
         name: "stay",
         default,
-        meaning: "rounds of credit a running job is worth more than one that must restart; at most half a round where restarts are free",
+        meaning: "rounds of credit a running job is worth more than one that must restart; at most one where restarts are free",
     }
 }
 const TICK: Param =

@@ -1,7 +1,8 @@
 //! Integral matching by prices: each row on at most one column, pools not overfilled, the sum of values the highest or nearly so.
 //!
-//! Rows of one size are matched exactly ([`crate::transport`]). For others a price per pool and unit is set so that what the rows want fits; rows then take their columns in the order of what they are worth
-//! beyond the prices, what is left is filled by value per unit, and moves, swaps and replacements are made as long as they raise the sum.
+//! Rows of one size are matched exactly ([`crate::transport`]). For others a price per pool and unit is set so that what the rows want
+//! fits; rows then take their columns in the order of what they are worth beyond the prices, what is left is filled by value per unit, and
+//! moves, swaps and replacements are made as long as they raise the sum.
 //! Gangs leave gaps that prices cannot see: without those exchanges about two per cent of the value is lost.
 //! Deterministic; ties go to the lower row and column. No optimality is claimed for gangs: it is the engine for decisions that are taken
 //! again a moment later, where a few milliseconds matter more than the last half per cent.
@@ -109,6 +110,8 @@ impl Matcher {
         let pools = self.places.len();
         self.columns.clear();
         self.columns.extend(found.iter().map(|column| Some(*column as usize).filter(|column| *column < pools)));
+        // Without pools nobody was looked at, and everybody waits.
+        self.columns.resize(matching.sizes.len(), None);
         &mut self.columns
     }
 
@@ -646,5 +649,12 @@ mod tests {
         assert!(refused(&[1.0], &[0.0], &[1.0]));
         assert!(refused(&[1.0], &[1.0], &[-1.0]));
         assert!(refused(&[1.0, 2.0], &[1.0], &[1.0]));
+    }
+
+    #[test]
+    fn without_pools_everybody_waits() {
+        for sizes in [[1.0, 1.0], [1.0, 2.0]] {
+            assert_eq!(match_by_prices(&Matching { values: &[], sizes: &sizes, capacities: &[] }), Ok(vec![None, None]));
+        }
     }
 }
