@@ -138,7 +138,6 @@ fn a_daemon_killed_at_any_moment_loses_nothing_and_repeats_nothing() {
             daemon.launch();
         }
         drop(stop);
-        std::thread::sleep(Duration::from_millis(20));
         until("the daemon answers", || daemon.rota(&["status"]).status.success());
     });
     let sent = all.into_inner().unwrap();
