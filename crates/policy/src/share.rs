@@ -160,20 +160,26 @@ pub fn build(name: &'static str, renewal: Renewal, params: &Params<'_>) -> Resul
         _ => Sight::Types,
     };
     let merit_between = if OWE_NOTHING.contains(&name) { Merit::Shortness } else { Merit::Credit };
-    let stay_rounds = params.number("stay", 0.0, 100.0)?;
-    Ok(Box::new(Share { renewal, sight, merit_between, tick, stay_rounds, ..Share::of(allocator) }))
+    Ok(Box::new(Share::new(allocator, renewal, sight, merit_between, tick, params.number("stay", 0.0, 100.0)?)))
 }
 
 impl Share {
     /// A policy that carries out what an allocator says.
-    fn of(allocator: Box<dyn Allocator>) -> Self {
+    fn new(
+        allocator: Box<dyn Allocator>,
+        renewal: Renewal,
+        sight: Sight,
+        merit_between: Merit,
+        tick: Span,
+        stay_rounds: f64,
+    ) -> Self {
         Self {
             allocator,
-            renewal: Renewal::OnChange,
-            sight: Sight::Types,
-            merit_between: Merit::Credit,
-            tick: Span::ZERO,
-            stay_rounds: 0.0,
+            renewal,
+            sight,
+            merit_between,
+            tick,
+            stay_rounds,
             entities: None,
             shapes: Vec::new(),
             watch: Watch::default(),
