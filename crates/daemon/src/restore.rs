@@ -53,6 +53,7 @@ impl<P: Platform> LiveWorld<P> {
             engine.record(event);
         }
         self.telemetry.wants_decision = true;
+        self.show_gpus(&engine.state);
         Ok(engine)
     }
 

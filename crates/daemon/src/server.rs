@@ -16,7 +16,7 @@ use crate::simulations::Simulations;
 use crate::store::{Stamp, Store, StoreError};
 use crate::world::{Leave, LiveWorld};
 use rota_core::{EventKind, FailReason, Time};
-use rota_engine::drive;
+use rota_engine::{Engine, drive};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -205,14 +205,16 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         metrics_open: config.http.metrics == MetricsAccess::Open && config.http.bind.is_loopback(),
     });
     let (http, watchmen) = (ports.http.clone(), ports.clients.as_ref().and_then(|port| port.local_addr().ok()));
+    // Whoever asks first finds the GPUs and jobs as they are.
+    world.adopt();
+    let engine = world.restore().map_err(ServeError::Policy)?;
     ports.serve(&site, &config, &runtime);
     stop_on_signals(&runtime, &inbox);
 
-    world.adopt();
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), watch, inbox).map_err(doing("watching GPUs"))?;
     ready(&Ready { socket: socket.clone(), http, watchmen, gpus: devices.len(), driver });
-    let ran = run(&mut world);
+    let ran = run(&mut world, engine);
     site.simulations.stop_all();
     ran?;
     // Best effort: whatever remains is found to be stale at the next start.
@@ -269,9 +271,8 @@ impl Ports {
 }
 
 /// The loop that simulations run in, on this world; made anew when the policy changes.
-pub fn run<P: crate::platform::Platform>(world: &mut LiveWorld<P>) -> Result<(), ServeError> {
+pub fn run<P: crate::platform::Platform>(world: &mut LiveWorld<P>, mut engine: Engine) -> Result<(), ServeError> {
     loop {
-        let mut engine = world.restore().map_err(ServeError::Policy)?;
         let doomed = world.doomed_sender.clone();
         let mut observe = |event: &rota_core::Event| {
             if let EventKind::Failed { job, reason: FailReason::Dependency } = event.kind {
@@ -281,7 +282,7 @@ pub fn run<P: crate::platform::Platform>(world: &mut LiveWorld<P>) -> Result<(),
         };
         drive(&mut engine, world, &mut observe, &|| 0.0);
         match world.take_leave() {
-            Some(Leave::Rebuild(_)) => {}
+            Some(Leave::Rebuild(_)) => engine = world.restore().map_err(ServeError::Policy)?,
             Some(Leave::Exit) | None => {
                 world.write_samples(wall_ns() / 1_000_000_000);
                 return Ok(());

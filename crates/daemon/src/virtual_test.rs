@@ -222,24 +222,29 @@ fn submit(ask: &Ask) -> Submit {
 
 const GPUS: &str = "a100:4,t4:2";
 
-fn starts_of_the_daemon(asks: &[Ask], policy: &str) -> Vec<Start> {
+fn daemon(asks: &[Ask], policy: &str, starts: &Rc<RefCell<Vec<Start>>>) -> LiveWorld<VirtualPlatform> {
     let devices = Virtual::new(&parse_virtual(GPUS).unwrap()).list().unwrap();
-    let starts = Rc::new(RefCell::new(Vec::new()));
     let arrivals = asks.iter().enumerate().map(|(index, ask)| ((ask.arrival * SECOND, index as u64), index));
     let platform = VirtualPlatform {
         now: Time::ZERO,
         ahead: arrivals.collect(),
         running: BTreeMap::new(),
         asks: asks.to_vec(),
-        starts: Rc::clone(&starts),
+        starts: Rc::clone(starts),
     };
     let store = Store::open(std::path::Path::new(":memory:")).unwrap();
     let mut config = Config { policy: policy.to_owned(), ..Config::default() };
     config.sharing.buffer_mib = 0;
     let machine = Machine::new("here", devices, 1);
     let world = LiveWorld::new(platform, store, Arc::new(Board::default()), config, machine).unwrap();
-    let mut world = world.with_throughputs(table());
-    crate::server::run(&mut world).unwrap();
+    world.with_throughputs(table())
+}
+
+fn starts_of_the_daemon(asks: &[Ask], policy: &str) -> Vec<Start> {
+    let starts = Rc::new(RefCell::new(Vec::new()));
+    let mut world = daemon(asks, policy, &starts);
+    let engine = world.restore().unwrap();
+    crate::server::run(&mut world, engine).unwrap();
     starts.take()
 }
 
@@ -296,4 +301,11 @@ proptest! {
             prop_assert_eq!(starts_of_the_daemon(&asks, policy), starts_of_the_simulator(&asks, policy), "{}", policy);
         }
     }
+}
+
+#[test]
+fn whoever_asks_first_finds_the_gpus() {
+    let mut world = daemon(&[], "fcfs", &Rc::default());
+    world.restore().unwrap();
+    assert_eq!(world.board.read().gpus.len(), world.machine.devices.len());
 }

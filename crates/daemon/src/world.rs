@@ -176,7 +176,7 @@ impl<P: Platform> LiveWorld<P> {
             doomed,
             doomed_sender,
             leave: None,
-            gpus_stale: true,
+            gpus_stale: false,
             polled_at: Time::ZERO,
             is_deciding: false,
             rest_until: Time::ZERO,
