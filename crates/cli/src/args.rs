@@ -152,7 +152,7 @@ pub enum Command {
 pub enum MechanismWord {
     /// Decide on every arrival, completion and release
     Event,
-    /// Share time in rounds: who runs keeps its GPUs until the round ends
+    /// Share time in rounds: who runs keeps its GPUs until the round ends (not with the lag policies, which weigh everybody at every event)
     Rounds,
     /// Gavel's own rounds, defects included: for comparison with its published results
     Gavel,

@@ -24,7 +24,7 @@ pub struct EngineOptions {
     pub score: Score,
     /// What it costs to start again.
     pub restart: Restart,
-    /// The length of a round, if time is cut into rounds, at whose ends alone running jobs may be stopped.
+    /// The length of a round, if time is cut into rounds, at whose ends alone policies that wait for them stop running jobs.
     pub round: Option<Span>,
 }
 
@@ -54,12 +54,13 @@ pub enum Occasion {
 impl Engine {
     /// An engine before anything happened.
     pub fn new(bound: Arc<Bound>, policy: Box<dyn Policy>, options: &EngineOptions) -> Self {
+        let round = options.round.filter(|_| policy.waits_for_rounds());
         Self {
             state: State::new(bound, options.restart),
             policy,
             placer: Placer::new(options.score, options.seed),
             context: Context { stream: RandomStream::new(options.seed, "policy") },
-            round: options.round,
+            round,
             review_at: None,
             wants_follow_up: false,
         }

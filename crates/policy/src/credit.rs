@@ -60,11 +60,6 @@ impl Account {
         let owed = (self.credit_seconds[gpu_type] / round_seconds + stay + self.urgent_rounds).max(0.0);
         if self.shares[gpu_type] > 0.0 { owed } else { 0.0 }
     }
-
-    /// Rounds that a turn on whatever type pays back.
-    pub fn owed_rounds_anywhere(&self, stay: f64, round_seconds: f64) -> f64 {
-        (self.credit_seconds.iter().sum::<f64>() / round_seconds + stay).max(0.0)
-    }
 }
 
 #[cfg(test)]

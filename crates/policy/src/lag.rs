@@ -8,7 +8,7 @@ use crate::lag_weight::{GittinsTable, Knowledge, worth};
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
-use rota_core::{Bound, GpuTypeId, JobId, Phase, Preempt, Shape, Snapshot, Span, Target, Time, Wish};
+use rota_core::{Bound, GpuTypeId, JobId, Preempt, Shape, Snapshot, Span, Target, Time, Wish};
 use rota_solver::match_prices::{Matcher, Matching};
 
 const TICK: Param =
@@ -74,7 +74,7 @@ impl Lag {
             .map(|index| speeds[index] * self.watch.capacities[index])
             .sum::<f64>()
             / total;
-        let turn = worth(&view, self.due_seconds[job.index()], self.fairness, &self.knowledge);
+        let turn = worth(&view, self.due_seconds[job.index()], self.fairness, &self.knowledge, stay_bonus);
         let here = snapshot.type_now(job);
         values.extend((0..speeds.len()).map(|index| {
             let bonus = if here == Some(GpuTypeId::from_index(index)) { 1.0 + stay_bonus } else { 1.0 };
@@ -82,23 +82,18 @@ impl Lag {
         }));
     }
 
-    /// Matches jobs to what is free of each type.
-    fn assign(
-        &self,
-        jobs: &[JobId],
-        free: &[f64],
-        matcher: &mut Matcher,
-        snapshot: &Snapshot<'_>,
-    ) -> Vec<(JobId, Option<GpuTypeId>)> {
+    /// Matches jobs to types.
+    fn assign(&self, matcher: &mut Matcher, snapshot: &Snapshot<'_>) -> Vec<(JobId, Option<GpuTypeId>)> {
+        let jobs = &self.watch.active;
         let stay_bonus = (2.0 * snapshot.restart_cost.seconds() / self.tick.seconds()).min(STAY_BONUS_MAX);
-        let mut values = Vec::with_capacity(jobs.len() * free.len());
+        let mut values = Vec::with_capacity(jobs.len() * self.watch.capacities.len());
         for &job in jobs {
             self.values(job, snapshot, stay_bonus, &mut values);
         }
         let sizes = jobs.iter().map(|&job| size(snapshot.bound.shape(job))).collect::<Vec<_>>();
         matcher.forget_prices();
         // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
-        let Ok(columns) = matcher.find(&Matching { values: &values, sizes: &sizes, capacities: free }) else {
+        let Ok(columns) = matcher.find(&Matching { values: &values, sizes: &sizes, capacities: &self.watch.capacities }) else {
             return jobs.iter().map(|&job| (job, None)).collect();
         };
         jobs.iter().copied().zip(columns.iter().map(|column| column.map(GpuTypeId::from_index))).collect()
@@ -119,27 +114,16 @@ impl Policy for Lag {
         self.accrue(snapshot);
         self.watch.update(snapshot);
         let mut matcher = std::mem::take(&mut self.matcher);
-        let is_running = |job: &JobId| snapshot.states[job.index()].phase == Phase::Running;
-        let wanted = if snapshot.is_within_round() {
-            // Within a round who runs, runs on; only what is free is given out.
-            let mut free = self.watch.capacities.clone();
-            let mut wanted = Vec::new();
-            for &job in self.watch.active.iter().filter(|job| is_running(job)) {
-                let gpu_type = snapshot.bound.cluster.gpus[snapshot.states[job.index()].gpus[0].index()].gpu_type;
-                free[gpu_type.index()] = (free[gpu_type.index()] - size(snapshot.bound.shape(job))).max(0.0);
-                wanted.push((job, Some(gpu_type)));
-            }
-            let waiting = self.watch.active.iter().copied().filter(|job| !is_running(job)).collect::<Vec<_>>();
-            wanted.extend(self.assign(&waiting, &free, &mut matcher, snapshot));
-            wanted
-        } else {
-            self.assign(&self.watch.active, &self.watch.capacities, &mut matcher, snapshot)
-        };
+        let wanted = self.assign(&mut matcher, snapshot);
         self.matcher = matcher;
         // While nobody runs or can run, time alone changes nothing.
         let somebody_runs = wanted.iter().any(|(_, gpu_type)| gpu_type.is_some());
-        let review_at = somebody_runs.then(|| snapshot.now + snapshot.round.unwrap_or(self.tick));
+        let review_at = somebody_runs.then(|| snapshot.now + self.tick);
         Target { wish: Wish::Assignment { types: wanted, pairs: Vec::new(), preempt: Preempt::Always }, review_at }
+    }
+
+    fn waits_for_rounds(&self) -> bool {
+        false
     }
 }
 

@@ -7,6 +7,12 @@ const LAG_SECONDS: f64 = 600.0;
 /// Seconds that soften how far behind a short job is, and from where on that counts.
 const BEHIND_SECONDS: f64 = 20.0;
 const BEHIND_MIN: f64 = 1.1;
+/// The lag from which on a job's turn is guarded, that at which it is guarded fully, and how many times it is worth then for each GPU.
+const GUARD_MIN: f64 = 1.03;
+const GUARD_FULL: f64 = 1.08;
+const GUARD_WORTH: f64 = 2.0;
+/// How much more lag than that is borne where restarts cost, for each part that staying is worth more.
+const GUARD_PATIENCE: f64 = 1.25;
 /// Seconds that soften attained service.
 const SERVICE_SECONDS: f64 = 7200.0;
 
@@ -20,15 +26,21 @@ pub enum Knowledge {
     Exact,
 }
 
-/// The worth of a job's turn. Work is measured in seconds on its best GPU type; `due_seconds` is what a private share would have done.
-pub fn worth(view: &JobView<'_>, due_seconds: f64, fairness: f64, knowledge: &Knowledge) -> f64 {
+/// The worth of a job's turn. Work is measured in seconds on its best GPU type; `due_seconds` is what a private share would have done,
+/// `stay_bonus` how much more it is worth that a job stays where it is.
+pub fn worth(view: &JobView<'_>, due_seconds: f64, fairness: f64, knowledge: &Knowledge, stay_bonus: f64) -> f64 {
     let done_seconds = view.done().at_speed(view.best_speed).seconds();
     let lag = (due_seconds + LAG_SECONDS) / (done_seconds + LAG_SECONDS);
     let by_length = match knowledge {
         // Short jobs are over before the lag, softened as it is, counts for much: whoever is clearly behind is worth more at once.
         Knowledge::Nothing => {
             let behind = (due_seconds + BEHIND_SECONDS) / (done_seconds + BEHIND_SECONDS);
-            (done_seconds + SERVICE_SECONDS).powf(-0.25) * (behind / BEHIND_MIN).max(1.0)
+            // A gang is matched by its worth for each GPU, so that many single jobs outweigh it long after it has fallen behind; and a job
+            // that crawls on a slow type all the time is behind by little more each hour. Beyond its fair share everybody counts in full.
+            let full = GUARD_FULL + GUARD_PATIENCE * stay_bonus;
+            let guarded = ((lag - GUARD_MIN) / (full - GUARD_MIN)).clamp(0.0, 1.0);
+            let guard = (GUARD_WORTH * f64::from(view.job.gpus)).powf(guarded);
+            (done_seconds + SERVICE_SECONDS).powf(-0.25) * (behind / BEHIND_MIN).max(1.0) * guard
         }
         Knowledge::Estimate(table) => {
             let estimate = view.believed_seconds().max(1e-3);

@@ -46,4 +46,10 @@ pub struct Context {
 pub trait Policy: Send {
     /// Ranks what is new or changed. Called whenever something happened, and when the policy asked to be.
     fn decide(&mut self, snapshot: &Snapshot<'_>, context: &mut Context) -> Target;
+
+    /// Whether running jobs stay until the round ends where time is cut into rounds. Otherwise every arrival and every end is a moment to
+    /// stop them, and the ends of rounds are but more of them.
+    fn waits_for_rounds(&self) -> bool {
+        true
+    }
 }

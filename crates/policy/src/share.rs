@@ -72,6 +72,9 @@ enum Sight {
     Fastest,
 }
 
+/// Where credit is kept that may be spent on any type.
+const ANYWHERE: GpuTypeId = GpuTypeId(0);
+
 /// Policies that take all GPUs to be alike.
 const BLIND: &[&str] = &["max-min", "water-filling", "ftf", "makespan"];
 
@@ -205,6 +208,7 @@ impl Share {
         }
         let ran = |job: JobId| {
             let (gpu_type, since) = (snapshot.type_now(job)?, snapshot.states[job.index()].since);
+            let gpu_type = if self.sight == Sight::Fastest { ANYWHERE } else { gpu_type };
             Some((gpu_type, if since <= from { seconds } else { snapshot.now.since(since).seconds() }))
         };
         for account in self.singles.iter_mut().chain(&mut self.pairs) {
@@ -265,7 +269,8 @@ impl Share {
                 (Some(found), Sight::Blind) => {
                     Some(spread(&found.shares[position * types..][..types], claim, &self.watch.capacities))
                 }
-                (Some(found), _) => Some(PerType::from_slice(&found.shares[position * types..][..types])),
+                (Some(found), Sight::Fastest) => Some(anywhere(&found.shares[position * types..][..types])),
+                (Some(found), Sight::Types) => Some(PerType::from_slice(&found.shares[position * types..][..types])),
             };
             match self.singles[..known].get_mut(seen).filter(|account| account.job == claim.id) {
                 Some(account) => {
@@ -300,6 +305,7 @@ impl Share {
         let mut old = old.collect::<HashMap<_, _>>();
         for ((a, b), shares) in shares_of {
             let ids = (a, Some(b));
+            let shares = if self.sight == Sight::Fastest { anywhere(&shares) } else { shares };
             self.pairs.push(renewed(old.remove(&ids), ids, Some(shares), types, round_seconds));
         }
     }
@@ -367,7 +373,7 @@ impl Share {
     fn owed(&self, account: &Account, gpu_type: usize, stay: f64, round_seconds: f64, speed: f64) -> f64 {
         match self.sight {
             Sight::Types | Sight::Blind => account.owed_rounds(gpu_type, stay, round_seconds),
-            Sight::Fastest => account.owed_rounds_anywhere(stay, round_seconds) * speed,
+            Sight::Fastest => account.owed_rounds(ANYWHERE.index(), stay, round_seconds) * speed,
         }
     }
 
@@ -511,6 +517,13 @@ fn spread(shares: &[f64], claim: &Claim, capacities: &[f64]) -> PerType {
     let usable = (0..shares.len()).map(gpus).sum::<f64>().max(f64::MIN_POSITIVE);
     let time = shares.iter().sum::<f64>();
     (0..shares.len()).map(|index| time * gpus(index) / usable).collect()
+}
+
+/// The same time in all, wherever it is spent.
+fn anywhere(shares: &[f64]) -> PerType {
+    let mut together = PerType::from_elem(0.0, shares.len());
+    together[ANYWHERE.index()] = shares.iter().sum();
+    together
 }
 
 /// A job's speed on a type against its best.
