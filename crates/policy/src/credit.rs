@@ -3,9 +3,11 @@
 use rota_core::{GpuTypeId, JobId};
 use smallvec::SmallVec;
 
+/// Rounds of credit a job begins with, so that whoever is new soon has a turn: most jobs are short.
+const FIRST_ROUNDS: f64 = 2.0;
 /// Rounds of credit a job can be behind, and ahead.
-const OWED_ROUNDS_MAX: f64 = 20.0;
-const AHEAD_ROUNDS_MAX: f64 = 2.0;
+const OWED_ROUNDS_MAX: f64 = 5.0;
+const AHEAD_ROUNDS_MAX: f64 = 20.0;
 /// What a turn is worth, in rounds of credit, to a job whose share is all of its time: it can never catch up.
 const URGENT_ROUNDS: f64 = 10.0;
 
@@ -25,9 +27,11 @@ pub struct Account {
 }
 
 impl Account {
-    /// An account with the credit of one round.
+    /// An account with its first credit, for each type by its share.
     pub fn open(job: JobId, partner: Option<JobId>, shares: PerType, round_seconds: f64) -> Self {
-        let credit_seconds = shares.iter().map(|share| share * round_seconds).collect();
+        let whole = shares.iter().sum::<f64>();
+        let rounds = if whole > 0.0 { whole.max(FIRST_ROUNDS) / whole } else { 0.0 };
+        let credit_seconds = shares.iter().map(|share| share * rounds * round_seconds).collect();
         let mut account = Self { job, partner, shares, credit_seconds, urgent_rounds: 0.0 };
         account.note_urgency();
         account
@@ -69,11 +73,11 @@ mod tests {
     #[test]
     fn who_is_passed_over_is_owed_and_who_runs_pays() {
         let mut account = Account::open(JobId(0), None, PerType::from_slice(&[0.5, 0.0]), 360.0);
-        assert!((account.owed_rounds(0, 0.0, 360.0) - 0.5).abs() < 1e-12, "the credit of its first round");
+        assert!((account.owed_rounds(0, 0.0, 360.0) - FIRST_ROUNDS).abs() < 1e-12, "who is new");
         account.accrue(720.0, None, 360.0);
-        assert!((account.owed_rounds(0, 0.0, 360.0) - 1.5).abs() < 1e-12);
+        assert!((account.owed_rounds(0, 0.0, 360.0) - FIRST_ROUNDS - 1.0).abs() < 1e-12);
         account.accrue(360.0, Some((GpuTypeId(0), 360.0)), 360.0);
-        assert!((account.owed_rounds(0, 0.0, 360.0) - 1.0).abs() < 1e-12);
+        assert!((account.owed_rounds(0, 0.0, 360.0) - FIRST_ROUNDS - 0.5).abs() < 1e-12);
         assert!(account.owed_rounds(1, 5.0, 360.0) <= 0.0, "no share, no credit");
         account.renew(PerType::from_slice(&[0.0, 1.0]));
         assert!(account.owed_rounds(1, 0.0, 360.0) >= URGENT_ROUNDS, "all of its time");
