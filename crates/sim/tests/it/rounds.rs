@@ -1,4 +1,5 @@
-//! What the mechanism `rounds` promises: nobody is stopped inside a round, nothing stands idle inside a round, who stays pays nothing.
+//! What the mechanism `rounds` promises: nobody is stopped inside a round but by policies that do not wait for its end,
+//! nothing stands idle inside a round, who stays pays nothing.
 
 use crate::scene::{gang, job, run, run_with, scene, seconds};
 use rota_core::event::EventKind;
@@ -21,6 +22,15 @@ fn a_better_job_waits_for_the_end_of_the_round_and_no_longer() {
     // It ends at 15, inside a round: the long job goes on at once, after the 2 s that a restart costs.
     assert_eq!(outcome.finishes(), [107.0, 15.0]);
     assert_eq!(run(&bound, "srtf").first_start, [Some(0.0), Some(3.0)]);
+}
+
+#[test]
+fn the_lag_policies_do_not_wait_for_the_end_of_a_round() {
+    let bound = scene("gpu:1", [job(0.0, 5_000.0), job(1_000.0, 10.0)]);
+    let options = SimOptions { mechanism: Mechanism::Rounds { length: seconds(3_600.0) }, ..SimOptions::default() };
+    for policy in ["lag-match", "lag-gittins", "lag-srsf"] {
+        assert_eq!(run_with(&bound, policy, &options).finishes(), [5_010.0, 1_010.0], "{policy}");
+    }
 }
 
 #[test]
