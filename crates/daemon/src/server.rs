@@ -205,11 +205,11 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         metrics_open: config.http.metrics == MetricsAccess::Open && config.http.bind.is_loopback(),
     });
     let (http, watchmen) = (ports.http.clone(), ports.clients.as_ref().and_then(|port| port.local_addr().ok()));
+    stop_on_signals(&runtime, &inbox);
     // Whoever asks first finds the GPUs and jobs as they are.
     world.adopt();
     let engine = world.restore().map_err(ServeError::Policy)?;
     ports.serve(&site, &config, &runtime);
-    stop_on_signals(&runtime, &inbox);
 
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), watch, inbox).map_err(doing("watching GPUs"))?;

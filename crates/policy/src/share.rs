@@ -163,42 +163,30 @@ pub fn build(name: &'static str, renewal: Renewal, params: &Params<'_>) -> Resul
         _ => Sight::Types,
     };
     let merit_between = if OWE_NOTHING.contains(&name) { Merit::Shortness } else { Merit::Credit };
-    Ok(Box::new(Share::new(allocator, renewal, sight, merit_between, tick, params.number("stay", 0.0, 100.0)?)))
+    Ok(Box::new(Share {
+        allocator,
+        renewal,
+        sight,
+        merit_between,
+        tick,
+        stay_rounds: params.number("stay", 0.0, 100.0)?,
+        entities: None,
+        shapes: Vec::new(),
+        watch: Watch::default(),
+        last: Time::ZERO,
+        next_tick: Time::ZERO,
+        is_stale: true,
+        claims: Vec::new(),
+        singles: Vec::new(),
+        pairs: Vec::new(),
+        prices: Vec::new(),
+        matcher: Matcher::default(),
+        free_matcher: Matcher::default(),
+        worths: Worths::default(),
+    }))
 }
 
 impl Share {
-    /// A policy that carries out what an allocator says.
-    fn new(
-        allocator: Box<dyn Allocator>,
-        renewal: Renewal,
-        sight: Sight,
-        merit_between: Merit,
-        tick: Span,
-        stay_rounds: f64,
-    ) -> Self {
-        Self {
-            allocator,
-            renewal,
-            sight,
-            merit_between,
-            tick,
-            stay_rounds,
-            entities: None,
-            shapes: Vec::new(),
-            watch: Watch::default(),
-            last: Time::ZERO,
-            next_tick: Time::ZERO,
-            is_stale: true,
-            claims: Vec::new(),
-            singles: Vec::new(),
-            pairs: Vec::new(),
-            prices: Vec::new(),
-            matcher: Matcher::default(),
-            free_matcher: Matcher::default(),
-            worths: Worths::default(),
-        }
-    }
-
     /// Books the time since the last decision: earned by share, spent by running.
     fn accrue(&mut self, snapshot: &Snapshot<'_>, round_seconds: f64) {
         let (from, seconds) = (self.last, snapshot.now.since(self.last).seconds());

@@ -101,6 +101,7 @@ fn parity_rounds_beat_gavels_mechanism_on_every_trace() {
         "max-throughput-cost-perf",
         "gandiva",
     ];
+    // Gavel's mechanism takes minutes for the packed policies on the other long ones.
     for &trace in TRACES.iter().chain(&LONG_TRACES[1..2]) {
         let ours = figures(&folder, trace, &policies, &["--mechanism", "rounds"]);
         let theirs = figures(&folder, trace, &policies, &["--mechanism", "gavel"]);
