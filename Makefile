@@ -12,7 +12,7 @@ export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD = 1
 # What the example queue of `make run` keeps.
 STATE ?= .rota
 
-.PHONY: run demo build web test lint parity bench fuzz tools python-tools browser node clean
+.PHONY: run demo build web test lint parity bench fuzz tools lint-tools python-tools browser node clean
 
 run: build
 	@if $(ROTA) status --state $(STATE) >/dev/null 2>&1; then echo "a queue already runs on $(STATE)"; \
@@ -60,7 +60,7 @@ test: tools python-tools browser web
 parity: tools
 	$(CARGO) nextest run --workspace --locked -E 'test(/^parity/) | test(/::parity/)'
 
-lint: tools python-tools node
+lint: lint-tools python-tools node
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) deny check bans licenses sources
@@ -72,6 +72,7 @@ bench: build
 	python3 benches/live.py $(ROTA)
 	python3 benches/api.py $(ROTA)
 	python3 benches/peers.py $(ROTA)
+	python3 benches/history.py $(ROTA)
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
 SECONDS ?= 60
@@ -84,6 +85,9 @@ fuzz:
 
 tools:
 	command -v cargo-nextest >/dev/null || $(CARGO) install --locked cargo-nextest@0.9.143
+
+# Only `make lint` looks at licences and bans; building the tool takes minutes.
+lint-tools:
 	command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny@0.20.2
 
 # The tools of the Python package, as pinned; made anew when that changes.

@@ -81,6 +81,7 @@ pub fn sim_options(args: &ModelArgs, seed: u64, window: Option<(u32, u32)>) -> a
         seed,
         score: args.place.parse()?,
         restart: Restart { cost: span(args.restart_cost), checkpoint: args.checkpoint.map(span) },
+        stop_time: span(args.stop_seconds),
         faults: args
             .node_mtbf
             .map(|hours| NodeFaults { mean_uptime: span(hours * 3600.0), mean_repair: span(args.node_repair * 3600.0) }),

@@ -2,23 +2,16 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 bad usage or input. Data goes to stdout, progress and remarks to stderr.
 
-mod alloc;
-mod alloc_inputs;
+mod allocate;
 mod args;
-mod gavel;
 mod inputs;
 mod live;
 mod output;
 mod policies;
-mod served;
 mod shell;
-mod sim;
+mod simulate;
 mod sweep;
-mod sweep_charts;
-mod sweep_grid;
-mod sweep_rows;
-mod throughputs;
-mod trace;
+mod traces;
 
 use args::{Cli, Command};
 use std::process::ExitCode;
@@ -40,7 +33,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => return live::jobs::run(args),
         Command::Wait(args) => return live::jobs::wait(args),
-        Command::Batch(args) => return live::batch::batch(args),
+        Command::Batch(args) => return live::jobs::batch(args),
         Command::Top(args) => return live::top::run(args),
         Command::Doctor(args) => return live::doctor::doctor(args),
         Command::Supervise { dir } => return Ok(dir.as_ref().map_or_else(rota_exec::nurse, |dir| rota_exec::supervise(dir))),
@@ -48,16 +41,16 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
             rota_daemon::keep();
             return Ok(ExitCode::SUCCESS);
         }
-        Command::Sim(args) => sim::run(args),
+        Command::Sim(args) => simulate::run(args),
         Command::Sweep(args) => sweep::run(args),
-        Command::Trace(args) => trace::run(args),
-        Command::Alloc(args) => alloc::run(args),
-        Command::Throughputs(args) => throughputs::run(args),
+        Command::Trace(args) => traces::run(args),
+        Command::Alloc(args) => allocate::run(args),
+        Command::Throughputs(args) => traces::run_throughputs(args),
         Command::Policies(args) => policies::run(args),
-        Command::Up(args) => live::up::up(args),
-        Command::Down(args) => live::up::down(args),
-        Command::Notify(args) => live::notify::notify(&args.verb),
-        Command::Config(args) => live::up::config(&args.verb),
+        Command::Up(args) => live::daemon::up(args),
+        Command::Down(args) => live::daemon::down(args),
+        Command::Notify(args) => live::daemon::notify(&args.verb),
+        Command::Config(args) => live::daemon::config(&args.verb),
         Command::Status(args) => live::machine::status(args),
         Command::Gpus(args) => live::machine::gpus(args),
         Command::Drain(args) => live::machine::drain(args, "drain"),
@@ -75,10 +68,10 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Release(args) => live::jobs::act(args, "release"),
         Command::Priority(args) => live::jobs::prioritise(args),
         Command::Retry(args) => live::jobs::act(args, "retry"),
-        Command::Token(args) => live::tokens::token(&args.verb),
-        Command::History(args) => live::history::history(args),
-        Command::Report(args) => live::history::report(args),
-        Command::Record(args) => live::record::record(args),
+        Command::Token(args) => live::daemon::token(&args.verb),
+        Command::History(args) => live::past::history(args),
+        Command::Report(args) => live::past::report(args),
+        Command::Record(args) => live::machine::record(args),
         Command::Completions(args) => shell::completions(args),
         Command::Man(args) => shell::man(args),
     }?;

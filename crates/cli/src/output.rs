@@ -15,7 +15,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// Writes a remark to stderr; where stderr is gone there is nobody to tell.
+/// Writes a remark to stderr. A stderr that is closed is no error.
 pub fn remark(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

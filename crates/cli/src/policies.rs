@@ -16,13 +16,20 @@ pub fn run(args: &PoliciesArgs) -> anyhow::Result<()> {
     let mut text = String::new();
     for policy in &chosen {
         let preemptive = if policy.preemptive { " (preemptive)" } else { "" };
-        writeln!(text, "{:<13} {}{preemptive}", policy.name, policy.summary)?;
+        let knows = match policy.knows_durations.as_str() {
+            "always" => " (knows how long jobs run)",
+            "unless estimates=history" => " (knows how long jobs run, unless estimates=history)",
+            _ => "",
+        };
+        writeln!(text, "{:<13} {}{preemptive}{knows}", policy.name, policy.summary)?;
         for parameter in &policy.parameters {
             let default = parameter.default.as_ref().map_or_else(String::new, |default| format!(" [{default}]"));
             writeln!(text, "{:13}   {:<9} {}{default}", "", parameter.name, parameter.meaning)?;
         }
     }
     if args.name.is_none() {
+        text.push_str("\nA policy that knows how long jobs run is told so by a simulation where users gave no estimate; so are the others for\n");
+        text.push_str("reservations (`backfill=easy` and `conservative`). A live queue has only estimates.\n");
         text.push_str("\nGive parameters after a colon: `--policy rr:quantum=60`, `--policy fcfs:backfill=easy,depth=500`.\n");
     }
     print(&text)

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::{Args, CommandFactory, ValueEnum};
 use std::path::{Path, PathBuf};
 
-/// A shell.
+/// The shells that completions can be written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     Bash,

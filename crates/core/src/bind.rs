@@ -4,13 +4,14 @@
 //! GPU type, and a *shape*: jobs of one shape fit or do not fit together, which lets placement skip them together.
 
 use crate::{
-    Cluster, DependencyCondition, GpuId, GpuTypeId, Job, JobId, MilliGpu, Names, PairParts, Slice, Span, ThroughputTable,
-    Workload,
+    Cluster, DependencyCondition, GpuId, GpuTypeId, Job, JobId, MilliGpu, Names, PairParts, Renumbering, Slice, Span,
+    ThroughputTable, Workload,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// A set of GPU types, as bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TypeSet(u64);
 
 impl TypeSet {
@@ -57,7 +58,7 @@ impl TypeSet {
 }
 
 /// A row in the table of shapes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ShapeId(pub u32);
 
 impl ShapeId {
@@ -68,7 +69,7 @@ impl ShapeId {
 }
 
 /// A row in the table of job classes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClassId(pub u32);
 
 impl ClassId {
@@ -79,7 +80,7 @@ impl ClassId {
 }
 
 /// What throughput tables tell apart: a job type with a gang size.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobClass {
     /// The job type.
     pub kind: crate::Name,
@@ -96,7 +97,7 @@ pub struct JobClass {
 }
 
 /// Everything about a job that decides where it fits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shape {
     /// Gang size.
     pub gpus: u32,
@@ -214,8 +215,34 @@ pub enum BadJobs {
     Skip,
 }
 
+/// A job that arrives while others run, with its names as text: they are not in the tables yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewJob {
+    /// The job, without its names.
+    pub job: Job,
+    /// The user who asked for it.
+    pub user: Box<str>,
+    /// Its project; empty if it has none.
+    pub project: Box<str>,
+    /// Its job type; empty if it has none.
+    pub job_type: Box<str>,
+    /// GPU types it accepts; empty means any.
+    pub gpu_types: Vec<Box<str>>,
+}
+
+/// What a job will really do, which nobody knows before it has done it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Truth {
+    /// Run time, alone, on the reference GPU.
+    pub work: Span,
+    /// Training steps, for jobs whose length is given in steps of their job type; 0 if given as time.
+    pub steps: f64,
+    /// Each attempt fails when this much work is done.
+    pub fails_at: Option<Span>,
+}
+
 /// A workload on a cluster, ready to be scheduled.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bound {
     /// Where the jobs came from.
     pub source: String,
@@ -223,9 +250,13 @@ pub struct Bound {
     pub names: Names,
     /// The jobs, numbered by arrival.
     pub jobs: Vec<Job>,
+    /// What each job will really do. Only the world that simulates them may go by it, and policies that declare that they know it.
+    truths: Vec<Truth>,
     /// What they run on.
+    #[serde(skip)]
     pub cluster: Cluster,
     /// What its GPUs cost at which time; the list prices of their types unless others are given.
+    #[serde(skip)]
     pub prices: crate::PriceTable,
     /// The distinct shapes.
     pub shapes: Vec<Shape>,
@@ -244,6 +275,7 @@ pub struct Bound {
     /// For each job, the jobs that wait for it.
     pub dependants: HashMap<JobId, Vec<JobId>>,
     /// Jobs left out, and why.
+    #[serde(skip)]
     pub skipped: Vec<BindError>,
     /// The throughput table used, if any job is measured in steps.
     pub throughput_source: Option<String>,
@@ -256,6 +288,7 @@ impl Bound {
             source: source.to_owned(),
             names: Names::default(),
             jobs: Vec::new(),
+            truths: Vec::new(),
             prices: crate::PriceTable::of_cluster(&cluster),
             cluster,
             shapes: Vec::new(),
@@ -324,8 +357,13 @@ impl Bound {
     }
 
     /// Adds one job that arrived while others run. The jobs it waits for must be there already.
-    pub fn admit(&mut self, binder: &mut Binder, mut job: Job, table: &ThroughputTable) -> Result<JobId, BindProblem> {
+    pub fn admit(&mut self, binder: &mut Binder, new: NewJob, table: &ThroughputTable) -> Result<JobId, BindProblem> {
         let classes = self.classes.len();
+        let mut job = new.job;
+        job.user = self.names.intern(&new.user);
+        job.project = self.names.intern(&new.project);
+        job.kind = self.names.intern(&new.job_type);
+        job.gpu_types = new.gpu_types.iter().map(|name| self.names.intern(name)).collect();
         let (shape, class) = binder.bind(self, &mut job, table)?;
         let id = JobId::from_index(self.jobs.len());
         job.id = id;
@@ -341,10 +379,49 @@ impl Bound {
 
     /// Gives a job another share and memory, because more is known of it. It must not be on GPUs.
     pub fn reshape(&mut self, binder: &mut Binder, job: JobId, slice: Slice, table: &ThroughputTable) -> Result<(), BindProblem> {
-        let mut changed = Job { share: slice.share, memory_mib: slice.memory_mib, group: slice.group, ..self.job(job).clone() };
+        let Truth { work, steps, .. } = *self.truth(job);
+        let slice = Job { share: slice.share, memory_mib: slice.memory_mib, group: slice.group, ..self.job(job).clone() };
+        let mut changed = Job { work, steps, ..slice };
         self.shape_of[job.index()] = binder.bind(self, &mut changed, table)?.0;
-        self.jobs[job.index()] = changed;
+        self.jobs[job.index()] = Job { work: Span::ZERO, steps: 0.0, ..changed };
         Ok(())
+    }
+
+    /// What a job will really do.
+    pub fn truth(&self, job: JobId) -> &Truth {
+        &self.truths[job.index()]
+    }
+
+    /// A job as its workload had it, with what it will really do.
+    pub fn whole_job(&self, job: JobId) -> Job {
+        let Truth { work, steps, fails_at } = *self.truth(job);
+        Job { work, steps, fails_at, ..self.job(job).clone() }
+    }
+
+    /// Lets a job take as long as somebody believes it will: a forecast draws lengths and sets them here.
+    pub fn set_work(&mut self, job: JobId, work: Span) {
+        self.truths[job.index()].work = work;
+    }
+
+    /// Drops the rows of jobs that are over and numbers the others anew, in the same order.
+    pub fn renumber(&mut self, rows: &Renumbering) {
+        rows.keep(&mut self.jobs);
+        rows.keep(&mut self.truths);
+        rows.keep(&mut self.shape_of);
+        rows.keep(&mut self.class_of);
+        for (index, job) in self.jobs.iter_mut().enumerate() {
+            job.id = JobId::from_index(index);
+            // A job that was waited for and is over has nothing more to say.
+            let after = job.after.iter().filter_map(|dependency| {
+                Some(crate::Dependency { job: rows.new_of(dependency.job)?, condition: dependency.condition })
+            });
+            job.after = after.collect();
+        }
+        let dependants = std::mem::take(&mut self.dependants).into_iter().filter_map(|(job, dependants)| {
+            let dependants = dependants.into_iter().filter_map(|dependant| rows.new_of(dependant)).collect::<Vec<_>>();
+            Some((rows.new_of(job)?, dependants)).filter(|(_, dependants)| !dependants.is_empty())
+        });
+        self.dependants = dependants.collect();
     }
 
     /// Gives a job another priority, because somebody asked.
@@ -352,10 +429,13 @@ impl Bound {
         self.jobs[job.index()].priority = priority;
     }
 
-    fn add(&mut self, job: Job, shape: ShapeId, class: ClassId, table: &ThroughputTable) {
+    /// Takes a job in. How long it will really run is put where policies do not look.
+    fn add(&mut self, mut job: Job, shape: ShapeId, class: ClassId, table: &ThroughputTable) {
         if job.steps > 0.0 {
             self.throughput_source = Some(table.source.clone());
         }
+        self.truths.push(Truth { work: job.work, steps: job.steps, fails_at: job.fails_at });
+        (job.work, job.steps, job.fails_at) = (Span::ZERO, 0.0, None);
         self.shape_of.push(shape);
         self.class_of.push(class);
         self.jobs.push(job);
@@ -430,7 +510,7 @@ fn find_circle(jobs: &[Job]) -> Option<(JobId, JobId)> {
 }
 
 /// What finds the rows that jobs have in common while they are bound.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Binder {
     /// GPUs of each type, and the largest number of them on one node, on two, … (for limits on nodes).
     counts: Vec<Vec<u32>>,
@@ -474,7 +554,8 @@ impl Binder {
         if job.work == Span::ZERO {
             return Err(BindProblem::NoWork);
         }
-        let types = self.types_of(bound, job, speeds)?;
+        let accepted = job.gpu_types.iter().map(|&wanted| bound.names.text(wanted)).collect::<Vec<_>>();
+        let types = self.types_of(&bound.cluster, job, &accepted, &bound.speeds[speeds as usize])?;
         let only = (!job.only.is_empty()).then(|| {
             let next = bound.gpu_sets.len() as u32;
             let row = *self.set_ids.entry(job.only.clone()).or_insert(next);
@@ -574,18 +655,27 @@ impl Binder {
         row
     }
 
-    fn types_of(&self, bound: &Bound, job: &Job, speeds: u32) -> Result<TypeSet, BindProblem> {
-        let (names, cluster) = (&bound.names, &bound.cluster);
-        for &wanted in &job.gpu_types {
-            if cluster.type_named(names.text(wanted)).is_none() {
+    /// Whether a job given as time could be bound, without binding it.
+    pub fn check(&self, cluster: &Cluster, new: &NewJob) -> Result<(), BindProblem> {
+        if new.job.work == Span::ZERO {
+            return Err(BindProblem::NoWork);
+        }
+        let accepted = new.gpu_types.iter().map(|name| &**name).collect::<Vec<_>>();
+        let speeds = cluster.types.iter().map(|kind| kind.speed).collect::<Vec<_>>();
+        self.types_of(cluster, &new.job, &accepted, &speeds).map(|_| ())
+    }
+
+    fn types_of(&self, cluster: &Cluster, job: &Job, wanted: &[&str], speeds: &[f64]) -> Result<TypeSet, BindProblem> {
+        for name in wanted {
+            if cluster.type_named(name).is_none() {
                 let known = cluster.types.iter().map(|kind| kind.name.as_str()).collect::<Vec<_>>().join(", ");
-                return Err(BindProblem::UnknownGpuType { given: names.text(wanted).to_owned(), known });
+                return Err(BindProblem::UnknownGpuType { given: (*name).to_owned(), known });
             }
         }
         if let Some(&gpu) = job.only.iter().find(|gpu| gpu.index() >= cluster.gpus.len()) {
             return Err(BindProblem::UnknownGpu { given: gpu.0, count: cluster.gpus.len() });
         }
-        let accepted = |name: &str| job.gpu_types.is_empty() || job.gpu_types.iter().any(|&wanted| names.text(wanted) == name);
+        let accepted = |name: &str| wanted.is_empty() || wanted.contains(&name);
         let mut types = TypeSet::EMPTY;
         let mut largest_memory = 0;
         let mut largest_pools = Vec::new();
@@ -597,7 +687,7 @@ impl Binder {
                 let of_type = |gpu: &&GpuId| cluster.gpus[gpu.index()].gpu_type.index() == index;
                 most = most.min(job.only.iter().filter(of_type).count() as u32);
             }
-            if !accepted(&kind.name) || bound.speeds[speeds as usize][index] <= 0.0 || most == 0 {
+            if !accepted(&kind.name) || speeds[index] <= 0.0 || most == 0 {
                 continue;
             }
             largest_memory = largest_memory.max(kind.memory_mib);
@@ -670,7 +760,7 @@ mod tests {
         jobs.jobs[0].kind = jobs.names.intern("net");
         let cluster = Cluster::from_spec("slow:1,fast:1,other:1", 1).unwrap();
         let bound = Bound::new(jobs.clone(), cluster, &table, BadJobs::Refuse).unwrap();
-        assert_eq!(bound.jobs[0].work, Span::from_whole_seconds(10));
+        assert_eq!(bound.truth(JobId(0)).work, Span::from_whole_seconds(10));
         assert_eq!(bound.speeds(JobId(0)), [0.25, 1.0, 0.0]);
         assert!(!bound.shape(JobId(0)).types.contains(GpuTypeId(2)));
         let cluster = Cluster::from_spec("other:1", 1).unwrap();

@@ -80,7 +80,7 @@ pub fn check(snapshot: &Snapshot<'_>, plan: &Plan) -> Result<(), Violation> {
     };
     for (index, state) in snapshot.states.iter().enumerate() {
         let job = JobId::from_index(index);
-        if state.phase == Phase::Running && !stopped.contains(&job) {
+        if state.phase.has_gpus() && !stopped.contains(&job) {
             add(job, &state.gpus);
         }
     }
@@ -198,7 +198,9 @@ mod tests {
             outside: &[],
             outside_changes: 0,
             restart_cost: Span::ZERO,
+            durations: crate::Durations::Hidden,
             changed: &[],
+            lengths: &[],
             repaced: &[],
         };
         let starts = starts

@@ -4,7 +4,7 @@
 //! [`GpuType::unknown`] figures, and the run says so among its assumptions.
 
 use crate::{GpuId, GpuTypeId, NodeId, Time};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -122,7 +122,7 @@ pub struct Outage {
 }
 
 /// Everything jobs can run on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cluster {
     /// The kinds of GPU, in the order given.
     pub types: Vec<GpuType>,
@@ -137,7 +137,7 @@ pub struct Cluster {
 }
 
 /// A user or project and its part of the cluster under hierarchical sharing.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharingEntity {
     /// The user, as the trace calls it.
@@ -151,7 +151,7 @@ pub struct SharingEntity {
 }
 
 /// How the jobs of one entity share its part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SharingRule {
     /// By their weights.

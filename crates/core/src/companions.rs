@@ -2,11 +2,12 @@
 //!
 //! Jobs that ask for part of a GPU share by that part and do not appear here.
 
-use crate::{GpuId, JobId};
+use crate::{GpuId, JobId, Renumbering};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// The whole-GPU jobs on each GPU, and the pairs among them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Companions {
     /// One job on each GPU; of a pair, either.
     on_gpu: Vec<Option<JobId>>,
@@ -47,6 +48,14 @@ impl Companions {
             self.on_gpu[gpu.index()] = left_behind;
         }
         left_behind
+    }
+
+    /// Jobs have other numbers from now on.
+    pub fn renumber(&mut self, rows: &Renumbering) {
+        for job in self.on_gpu.iter_mut().flatten() {
+            *job = rows.of(*job);
+        }
+        self.partner = std::mem::take(&mut self.partner).into_iter().map(|(a, b)| (rows.of(a), rows.of(b))).collect();
     }
 
     /// The job on the same GPUs.

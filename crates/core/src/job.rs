@@ -42,7 +42,7 @@ pub enum DependencyCondition {
 }
 
 /// "Start me after that one."
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dependency {
     /// The job to wait for.
     pub job: JobId,
@@ -51,7 +51,7 @@ pub struct Dependency {
 }
 
 /// One job of a workload, as its user gave it. What became of it is a [`crate::JobState`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Its row in the workload.
     pub id: JobId,
@@ -59,8 +59,10 @@ pub struct Job {
     pub label: Option<Box<str>>,
     /// The line of the trace it came from, for messages; 0 if generated.
     pub line: u32,
-    /// Who asked for it (or the project, or virtual cluster).
+    /// Who asked for it (or the virtual cluster, where no more is known).
     pub user: Name,
+    /// The project, virtual cluster or account that it belongs to, where that is known beside the user.
+    pub project: Name,
     /// Job type: what throughput tables are keyed by.
     pub kind: Name,
     /// When it is submitted.
@@ -77,7 +79,8 @@ pub struct Job {
     pub group: u32,
     /// Over how many nodes its gang may be spread; 0 means any number.
     pub nodes_max: u32,
-    /// Run time, alone, on the reference GPU; with [`Job::steps`] it is found from the throughput table.
+    /// Run time, alone, on the reference GPU; with [`Job::steps`] it is found from the throughput table. Once the job is bound to a
+    /// cluster this is zero, and the length is in [`Bound::truth`](crate::Bound::truth).
     pub work: Span,
     /// Training steps, for jobs whose length is given in steps of their job type; 0 if given as time.
     pub steps: f64,
@@ -101,6 +104,8 @@ pub struct Job {
     pub retries: u32,
     /// Whether it may be stopped for others and started again later.
     pub preemptible: bool,
+    /// Whether it saves its work when it is stopped and goes on from there; otherwise it begins anew.
+    pub saves_progress: bool,
     /// The only GPUs it may use; empty means any.
     pub only: Box<[GpuId]>,
 }
@@ -113,6 +118,7 @@ impl Job {
             label: None,
             line: 0,
             user: Name::NONE,
+            project: Name::NONE,
             kind: Name::NONE,
             arrival,
             gpus: 1,
@@ -133,6 +139,7 @@ impl Job {
             fails_at: None,
             retries: 0,
             preemptible: true,
+            saves_progress: true,
             only: Box::default(),
         }
     }
@@ -140,10 +147,5 @@ impl Job {
     /// What people and files call this job: its label, or its number.
     pub fn display_id(&self) -> String {
         self.label.as_ref().map_or_else(|| self.id.to_string(), ToString::to_string)
-    }
-
-    /// How long the job is believed to run: the user's estimate, or else the truth.
-    pub fn believed_work(&self) -> Span {
-        self.estimate.unwrap_or(self.work)
     }
 }

@@ -1,9 +1,11 @@
 //! Interned names (users, job types): a million jobs share a handful of strings.
 
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// A name in a [`Names`] table. [`Name::NONE`] is the empty name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Name(u32);
 
 impl Name {
@@ -17,7 +19,7 @@ impl Name {
 }
 
 /// The table that gives each distinct string one [`Name`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Names {
     texts: Vec<Box<str>>,
     by_text: HashMap<Box<str>, Name>,

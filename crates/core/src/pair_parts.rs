@@ -5,6 +5,7 @@
 
 use crate::bind::{ClassId, JobClass};
 use crate::{Cluster, GpuTypeId, Names, ThroughputTable};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// A pair that cannot run together is not made to; if it is all the same, it must not stand still for ever.
@@ -14,7 +15,7 @@ const PART_MIN: f64 = 1e-3;
 type Parts = Option<(f64, f64)>;
 
 /// By two classes in order of their ids, what each keeps of its speed on each GPU type beside the other.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PairParts(HashMap<(ClassId, ClassId), Box<[Parts]>>);
 
 impl PairParts {

@@ -1,6 +1,6 @@
 //! A plan: what to stop and what to start, now. A value: it can be printed, compared, stored and checked.
 
-use crate::{GpuList, JobId, Time};
+use crate::{GpuList, JobId, JobState, Time};
 
 /// One job to start, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,5 +35,11 @@ impl Plan {
     /// Nothing to do.
     pub fn is_empty(&self) -> bool {
         self.stops.is_empty() && self.starts.is_empty()
+    }
+
+    /// The jobs that must be gone before a start: those of the plan that are on its GPUs, and the job itself if it is moved.
+    pub fn stops_before<'a>(&'a self, start: &'a Start, states: &'a [JobState]) -> impl Iterator<Item = JobId> + 'a {
+        let is_on = |job: &JobId| states[job.index()].gpus.iter().any(|gpu| start.gpus.contains(gpu));
+        self.stops.iter().copied().filter(move |job| *job == start.job || is_on(job))
     }
 }

@@ -6,9 +6,10 @@
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
+use serde::{Deserialize, Serialize};
 
 /// A deterministic stream of random numbers, the same on every machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RandomStream(ChaCha8Rng);
 
 impl RandomStream {

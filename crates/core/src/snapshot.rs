@@ -1,9 +1,10 @@
 //! What a policy sees: the state of every job and node at one moment, and which jobs changed since it last looked.
 
-use crate::{Bound, GpuList, GpuTypeId, Job, JobId, MilliGpu, Span, Time};
+use crate::{Bound, GpuList, GpuTypeId, Job, JobId, Length, MilliGpu, Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// Where a job is in its life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Not yet submitted.
     #[default]
@@ -14,6 +15,8 @@ pub enum Phase {
     Waiting,
     /// On its GPUs.
     Running,
+    /// Asked to stop; on its GPUs until it has ended.
+    Stopping,
     /// Ended well.
     Finished,
     /// Ended badly.
@@ -23,7 +26,12 @@ pub enum Phase {
 impl Phase {
     /// Whether the job may be given GPUs, or has them.
     pub fn is_active(self) -> bool {
-        matches!(self, Self::Waiting | Self::Running)
+        matches!(self, Self::Waiting | Self::Running | Self::Stopping)
+    }
+
+    /// Whether the job is on its GPUs.
+    pub fn has_gpus(self) -> bool {
+        matches!(self, Self::Running | Self::Stopping)
     }
 
     /// Whether the job has ended.
@@ -33,11 +41,11 @@ impl Phase {
 }
 
 /// What has become of a job so far: a fold over its events.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobState {
     /// Where it is.
     pub phase: Phase,
-    /// When it entered that phase.
+    /// When it entered that phase; of a job on GPUs, when it was started.
     pub since: Time,
     /// Its GPUs while it runs.
     pub gpus: GpuList,
@@ -64,12 +72,27 @@ pub struct JobState {
     pub preemptions: u32,
     /// Attempts that failed.
     pub failures: u32,
-    /// Jobs it still waits for.
+    /// Jobs it still waits for, and holds on it.
     pub blockers: u32,
+    /// GPUs that are promised to it and that other jobs are still leaving.
+    pub promised: GpuList,
 }
 
+/// Whether a policy is told how long jobs really run where their users gave no estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Durations {
+    /// It is not: a job without an estimate may run for ever.
+    #[default]
+    Hidden,
+    /// It is, because its row in the registry says that it needs to know.
+    Known,
+}
+
+/// How long a job may run that nobody has said anything about: as good as for ever, and no sum of it overflows.
+const UNKNOWN_WORK: Span = Span(u64::MAX / 1024);
+
 /// A part of one GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
     /// Share of the GPU.
     pub share: MilliGpu,
@@ -90,6 +113,10 @@ pub struct JobView<'a> {
     pub state: &'a JobState,
     /// Its best speed on this cluster.
     pub best_speed: f64,
+    /// How long the job is believed to run, alone, on the reference GPU: its estimate, or its length where the policy may know that.
+    pub believed_work: Span,
+    /// How long the job will really run, where the policy may know that.
+    pub exact_work: Option<Span>,
     now: Time,
     restart_cost: Span,
 }
@@ -107,7 +134,7 @@ impl JobView<'_> {
 
     /// GPU time received until now: GPUs × share × time, without restarts.
     pub fn service(&self) -> Span {
-        if self.state.phase == Phase::Running {
+        if self.state.phase.has_gpus() {
             self.state.service + gpu_time(self.job, self.now.since(self.state.since + self.state.overhead))
         } else {
             self.state.service
@@ -116,24 +143,24 @@ impl JobView<'_> {
 
     /// How long the job is believed to run, alone, on its best GPU type.
     pub fn believed_seconds(&self) -> f64 {
-        self.job.believed_work().at_speed(self.best_speed).seconds()
+        self.believed_work.at_speed(self.best_speed).seconds()
     }
 
     /// How long the job is believed to need still on its best type, the restart it is in or would need included. Not on the type it
     /// runs on: a job would look longer for running on a slow one, lose its GPUs, and look short again.
     pub fn believed_remaining(&self) -> Span {
         let starting = match self.state.phase {
-            Phase::Running => (self.state.since + self.state.overhead).since(self.now),
+            Phase::Running | Phase::Stopping => (self.state.since + self.state.overhead).since(self.now),
             _ if self.state.starts > 0 => self.restart_cost,
             _ => Span::ZERO,
         };
-        starting + self.job.believed_work().minus(self.done()).at_speed(self.best_speed)
+        starting + self.believed_work.minus(self.done()).at_speed(self.best_speed)
     }
 }
 
 /// Work a job has done by `now`.
 pub fn work_done(state: &JobState, now: Time) -> Span {
-    if state.phase == Phase::Running { state.done + now.since(state.paced_from).work_at_speed(state.speed) } else { state.done }
+    if state.phase.has_gpus() { state.done + now.since(state.paced_from).work_at_speed(state.speed) } else { state.done }
 }
 
 /// GPU time that a job takes in a span of wall time.
@@ -168,8 +195,12 @@ pub struct Snapshot<'a> {
     pub gpu_busy: &'a [Span],
     /// What a job loses at the beginning of every run but its first.
     pub restart_cost: Span,
+    /// Whether the policy is told how long jobs really run.
+    pub durations: Durations,
     /// Jobs whose phase changed since the last decision, without repeats, in order of change.
     pub changed: &'a [JobId],
+    /// How long jobs are believed to run, by id, where a policy said so; placement fills it in for itself.
+    pub lengths: &'a [Option<Length>],
     /// Running jobs whose pace changed since then because others came to their GPUs or left them. A job may come more than once.
     pub repaced: &'a [JobId],
 }
@@ -191,10 +222,17 @@ impl<'a> Snapshot<'a> {
         capacities
     }
 
+    /// Whether a job may be stopped for others: it runs, it lets itself be stopped, and its GPUs would then be free.
+    pub fn may_stop(&self, job: JobId) -> bool {
+        let state = &self.states[job.index()];
+        let is_held = |gpu: &crate::GpuId| self.outside.get(gpu.index()).is_some_and(|outside| outside.share > MilliGpu(0));
+        state.phase == Phase::Running && self.bound.job(job).preemptible && !state.gpus.iter().any(is_held)
+    }
+
     /// The GPU type a job runs on.
     pub fn type_now(&self, job: JobId) -> Option<GpuTypeId> {
         let state = &self.states[job.index()];
-        let first = state.gpus.first().filter(|_| state.phase == Phase::Running)?;
+        let first = state.gpus.first().filter(|_| state.phase.has_gpus())?;
         Some(self.bound.cluster.gpus[first.index()].gpu_type)
     }
 
@@ -204,15 +242,42 @@ impl<'a> Snapshot<'a> {
             job: self.bound.job(job),
             state: &self.states[job.index()],
             best_speed: self.bound.best_speed(job),
+            believed_work: self.believed_work(job),
+            exact_work: (self.durations == Durations::Known).then(|| self.bound.truth(job).work),
             now: self.now,
             restart_cost: self.restart_cost,
         }
     }
 
+    /// How long a job is believed to run, alone, on the reference GPU: its estimate, or its length where the policy may know that.
+    pub fn believed_work(&self, job: JobId) -> Span {
+        self.bound.job(job).estimate.unwrap_or_else(|| match self.durations {
+            Durations::Known => self.bound.truth(job).work,
+            Durations::Hidden => UNKNOWN_WORK,
+        })
+    }
+
+    /// How long a job is believed to run in all, as work: what the policy learned, or else [`Self::believed_work`].
+    pub fn length(&self, job: JobId) -> Length {
+        self.lengths.get(job.index()).copied().flatten().unwrap_or_else(|| {
+            let stated = self.believed_work(job);
+            Length { likely: stated, at_most: stated }
+        })
+    }
+
     /// How long a waiting job is believed to hold its GPUs if it starts now on this type.
     pub fn believed_run(&self, job: JobId, gpu_type: GpuTypeId) -> Span {
+        self.run_of(job, gpu_type, self.length(job).likely)
+    }
+
+    /// How long a waiting job holds its GPUs at most, if it starts now on this type and nothing uncommon happens.
+    pub fn longest_run(&self, job: JobId, gpu_type: GpuTypeId) -> Span {
+        self.run_of(job, gpu_type, self.length(job).at_most)
+    }
+
+    fn run_of(&self, job: JobId, gpu_type: GpuTypeId, length: Span) -> Span {
         let state = &self.states[job.index()];
-        let left = self.bound.job(job).believed_work().minus(state.done);
+        let left = length.minus(state.done);
         let starting = if state.starts > 0 { self.restart_cost } else { Span::ZERO };
         starting + left.at_speed(self.bound.speeds(job)[gpu_type.index()])
     }
@@ -226,10 +291,5 @@ impl<'a> Snapshot<'a> {
     /// The jobs that changed and now wait: new ones, preempted ones, ones to be tried again.
     pub fn newly_waiting(&self) -> impl Iterator<Item = JobView<'a>> {
         self.changed_jobs().filter(|view| view.state.phase == Phase::Waiting)
-    }
-
-    /// The jobs that changed and now run.
-    pub fn newly_running(&self) -> impl Iterator<Item = JobView<'a>> {
-        self.changed_jobs().filter(|view| view.state.phase == Phase::Running)
     }
 }

@@ -4,12 +4,13 @@
 //! jobs whose rank is new or has changed, so a decision costs as much as what changed, not as much as the queue.
 //! A policy that weighs GPU types against each other says instead which job should be on which type.
 
-use crate::{GpuTypeId, JobId, Time};
+use crate::{GpuTypeId, JobId, Span, Time};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// Whether running jobs may be stopped for better-ranked waiting ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preempt {
     /// Never: what runs, runs to its end.
     Never,
@@ -20,7 +21,7 @@ pub enum Preempt {
 }
 
 /// What may pass a job that heads the queue and does not fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backfill {
     /// Nobody: the queue waits behind its head.
     None,
@@ -33,7 +34,7 @@ pub enum Backfill {
 }
 
 /// Which free GPUs a job gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Score {
     /// As few nodes as possible, and the fullest node that fits: keeps room for wide jobs.
     Consolidate,
@@ -91,7 +92,7 @@ words!(Score {
 });
 
 /// How ranks become a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// Whether better-ranked jobs may take GPUs from running ones.
     pub preempt: Preempt,
@@ -118,6 +119,15 @@ impl Rule {
     }
 }
 
+/// How long a job is believed to run in all, as work; reservations and backfill go by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Length {
+    /// As likely longer as shorter: when GPUs are counted on to fall free.
+    pub likely: Span,
+    /// Hardly longer: what a job needs to pass another without delaying it.
+    pub at_most: Span,
+}
+
 /// What a policy wants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
@@ -138,6 +148,8 @@ pub enum Wish {
         ranks: Vec<(JobId, f64)>,
         /// How the order is to be used.
         rule: Rule,
+        /// Lengths that the policy believes jobs to have, where it knows better than their users; new or changed ones only.
+        lengths: Vec<(JobId, Length)>,
     },
     /// Run exactly these. Who is on its type already stays there.
     Assignment {
@@ -153,6 +165,6 @@ pub enum Wish {
 impl Target {
     /// An order given by these new ranks.
     pub fn order(rule: Rule, ranks: impl IntoIterator<Item = (JobId, f64)>) -> Self {
-        Self { wish: Wish::Order { ranks: ranks.into_iter().collect(), rule }, review_at: None }
+        Self { wish: Wish::Order { ranks: ranks.into_iter().collect(), rule, lengths: Vec::new() }, review_at: None }
     }
 }

@@ -1,7 +1,8 @@
 //! The configuration: a TOML file, every field with a default that suits one machine.
 
 pub use crate::notify::settings::{Mail, MailSecurity, Notify, SiteTarget};
-use rota_core::Score;
+use rota_core::cluster::SharingEntity;
+use rota_core::{Score, Span};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -19,15 +20,15 @@ pub enum ConfigError {
     /// Cannot be read.
     #[error("{path}: {problem}")]
     File {
-        /// The file.
+        /// The configuration file.
         path: String,
-        /// Why.
+        /// The reason why it cannot be read.
         problem: String,
     },
     /// Cannot be meant.
     #[error("{field}: {problem}")]
     Value {
-        /// Which field.
+        /// The field, with the table it is in.
         field: String,
         /// What is wrong, and what would be right.
         problem: String,
@@ -38,10 +39,14 @@ pub enum ConfigError {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Who runs next: any name of `rota policies`.
+    /// The policy, any name of `rota policies`.
     pub policy: String,
     /// Which GPUs a job gets: consolidate, spread, best-fit, worst-fit, least-busy, random.
     pub place: String,
+    /// When running jobs may be stopped for others: whenever something happens, or only when a round ends.
+    pub mechanism: Mechanism,
+    /// The length of a round, with the mechanism `rounds`.
+    pub round_seconds: f64,
     /// Seed of random policies.
     pub seed: u64,
     /// Port of the HTTP API; 0 takes any free one.
@@ -49,29 +54,29 @@ pub struct Config {
     /// The HTTP API on that port; the socket is always there.
     #[serde(deserialize_with = "Http::or_switch")]
     pub http: Http,
-    /// Jobs.
+    /// What holds for all jobs.
     pub jobs: Jobs,
-    /// GPUs.
+    /// The GPUs of this machine.
     pub gpus: Gpus,
     /// Several jobs on one GPU.
     pub sharing: Sharing,
-    /// Users.
+    /// Quotas, and who administers the queue.
     pub users: Users,
-    /// What is recorded.
+    /// What is recorded of GPUs and jobs.
     pub telemetry: Telemetry,
     /// Clients of watchmen.
     pub watchmen: Watchmen,
-    /// Who is told about jobs.
+    /// The settings of notifications.
     pub notify: Notify,
     /// The server for outgoing mail.
     pub mail: Mail,
 }
 
-/// Who may read `/metrics` over the port.
+/// The callers that may read `/metrics` over the port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricsAccess {
-    /// Everybody who reaches it, as long as that is loopback only.
+    /// Every caller that reaches the port, as long as the port is on loopback only.
     #[default]
     Open,
     /// Whoever has a token.
@@ -82,6 +87,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             policy: "priority".to_owned(),
+            mechanism: Mechanism::Event,
+            round_seconds: 360.0,
             place: "consolidate".to_owned(),
             seed: 0,
             port: 0,
@@ -108,7 +115,7 @@ pub struct Http {
     pub bind: IpAddr,
     /// The certificate chain, as PEM; empty means no TLS.
     pub tls_cert: PathBuf,
-    /// Its key, as PEM.
+    /// The key of the certificate, as PEM.
     pub tls_key: PathBuf,
     /// How long a browser stays signed in.
     pub session_hours: f64,
@@ -120,7 +127,7 @@ pub struct Http {
     pub connections_max: usize,
     /// A client that takes longer to send a request, or to take the next piece of an answer, is cut off.
     pub patience_seconds: f64,
-    /// Who may read `/metrics` there.
+    /// The callers that may read `/metrics` over the port.
     pub metrics: MetricsAccess,
 }
 
@@ -219,9 +226,11 @@ pub struct Jobs {
     pub estimate_seconds: f64,
     /// Seconds before a failed job is tried again; doubled each time.
     pub retry_delay_seconds: f64,
+    /// Seconds that a job loses when it is stopped and started again; measured if it is not given.
+    pub restart_seconds: Option<f64>,
     /// The most a job's log may hold before it is turned over.
     pub log_mib: u64,
-    /// How many turned-over logs are kept.
+    /// The number of old log files that are kept for each job.
     pub log_files: u32,
     /// What happens when the GPU under a job is lost.
     pub on_gpu_loss: OnLoss,
@@ -241,6 +250,7 @@ impl Default for Jobs {
             grace_seconds: 10.0,
             estimate_seconds: 3600.0,
             retry_delay_seconds: 5.0,
+            restart_seconds: None,
             log_mib: 256,
             log_files: 2,
             on_gpu_loss: OnLoss::Requeue,
@@ -252,7 +262,7 @@ impl Default for Jobs {
     }
 }
 
-/// When a GPU is free.
+/// When a GPU counts as free.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gpus {
@@ -297,9 +307,9 @@ impl Default for Gpus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnOveruse {
-    /// It is stopped, and started again with more.
+    /// The job is stopped, and started again with more memory.
     Retry,
-    /// It is marked and runs on.
+    /// The job is marked and runs on.
     Mark,
 }
 
@@ -307,7 +317,7 @@ pub enum OnOveruse {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sharing {
-    /// Memory that is kept free on every GPU whose jobs share it.
+    /// Memory that is kept free on every GPU that jobs share.
     pub buffer_mib: u32,
     /// Memory added to what is predicted for each job.
     pub job_buffer_mib: u32,
@@ -321,7 +331,7 @@ pub struct Sharing {
     pub ignore_arguments: Vec<String>,
     /// How often a job that ran out of a GPU's memory is tried again with more.
     pub oom_retries: u32,
-    /// How much more it gets each time.
+    /// The factor by which a job's memory grows after each failure.
     pub oom_growth: f64,
     /// What happens to a job that uses more memory than it asked for beside others.
     pub on_overuse: OnOveruse,
@@ -371,7 +381,18 @@ impl Default for Sharing {
     }
 }
 
-/// What one user may have.
+/// When running jobs may be stopped for others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mechanism {
+    /// Whenever something happens.
+    #[default]
+    Event,
+    /// Only when a round ends; what falls free meanwhile is given out at once.
+    Rounds,
+}
+
+/// The quota of one user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quota {
@@ -381,20 +402,22 @@ pub struct Quota {
     pub jobs: Option<usize>,
 }
 
-/// Who may do what.
+/// Users, their rights and their quotas.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Users {
-    /// Users who may touch everybody's jobs, beside root and the daemon's own.
+    /// Administrators, who may change all jobs. Root and the daemon's own user always are.
     pub admins: Vec<String>,
-    /// What every user may have at most.
+    /// The quota of users without one of their own.
     pub default: Quota,
-    /// What some users may have instead, by name.
+    /// The quotas of single users, by name.
     pub quota: BTreeMap<String, Quota>,
+    /// The parts of users under the policy `hierarchical`; a user who is not named has weight 1.
+    pub entities: Vec<SharingEntity>,
 }
 
 impl Users {
-    /// What a user may have.
+    /// The quota of a user.
     pub fn quota_of(&self, user: &str) -> &Quota {
         self.quota.get(user).unwrap_or(&self.default)
     }
@@ -424,7 +447,7 @@ impl Default for Telemetry {
 pub struct Watchmen {
     /// A second port on loopback for them; without it they have that of the API only.
     pub port: Option<u16>,
-    /// Whether they need a token; without one they are known by who owns their connection.
+    /// Whether clients need a token; otherwise a client is the user who owns its connection.
     pub auth: bool,
     /// A client whose process is not known is forgotten after so many seconds of silence.
     pub queue_timeout_seconds: f64,
@@ -464,6 +487,7 @@ impl Config {
         }
         self.http.check()?;
         let positive = [
+            ("round_seconds", self.round_seconds),
             ("jobs.estimate_seconds", self.jobs.estimate_seconds),
             ("gpus.look_seconds", self.gpus.look_seconds),
             ("sharing.profile_seconds", self.sharing.profile_seconds),
@@ -475,6 +499,7 @@ impl Config {
         let not_negative = [
             ("jobs.grace_seconds", self.jobs.grace_seconds),
             ("jobs.retry_delay_seconds", self.jobs.retry_delay_seconds),
+            ("jobs.restart_seconds", self.jobs.restart_seconds.unwrap_or(0.0)),
             ("watchmen.ping_seconds", self.watchmen.ping_seconds),
         ];
         for (field, value) in positive {
@@ -500,6 +525,11 @@ impl Config {
                 return wrong(field, format!("{value} is not between {least} and {most}"));
             }
         }
+        for entity in &self.users.entities {
+            if !(entity.weight.is_finite() && entity.weight > 0.0) {
+                return wrong("users.entities", format!("{}: weight {} is not above 0", entity.name, entity.weight));
+            }
+        }
         if self.gpus.busy_percent > 100 {
             return wrong("gpus.busy_percent", format!("{} is above 100", self.gpus.busy_percent));
         }
@@ -515,7 +545,12 @@ impl Config {
         Ok(())
     }
 
-    /// Where jobs are put.
+    /// The length of a round, if time is cut into rounds.
+    pub fn round(&self) -> Option<Span> {
+        Span::from_seconds(self.round_seconds).filter(|_| self.mechanism == Mechanism::Rounds)
+    }
+
+    /// How the placer chooses among GPUs.
     pub fn score(&self) -> Score {
         self.place.parse().unwrap_or(Score::Consolidate)
     }

@@ -1,22 +1,26 @@
 //! The daemon: puts store, GPUs, queue and API together, and keeps them going until it is told to stop.
 
 use crate::api::GpuName;
-use crate::archives::Archives;
-use crate::board::Board;
-use crate::clock::{SystemClock, rfc3339, wall_ns};
+use crate::clock::{SystemClock, boot_id, boot_ns, rfc3339, wall_ns};
 use crate::config::{Config, MetricsAccess};
-use crate::http::{ClientListener, Desk, Door, Lists, Peer, Rates, Sessions, Site, StatusBase, router, tls};
-use crate::keeper::Keeper;
-use crate::machine::Machine;
-use crate::monitor::{self, Source};
-use crate::platform::Message;
-use crate::processes::{SystemPlatform, Watch};
-use crate::relay::Relay;
-use crate::simulations::Simulations;
+use crate::http::{ClientListener, Lists, Peer, PortListener, Rates, Sessions, Site, StatusBase, WatchmenRoutes, router, tls};
+use crate::machine::inventory::Machine;
+use crate::machine::monitor::{self, Source};
+use crate::machine::platform::{Message, message_of};
+use crate::machine::run_requests::RunRequests;
+use crate::machine::system_platform::SystemPlatform;
+use crate::queue::restore::{save_image, set_policy};
+use crate::queue::switches::Leave;
+use crate::queue::world::LiveWorld;
+use crate::simulate::simulations::Simulations;
+use crate::store::archives::Archives;
 use crate::store::{Stamp, Store, StoreError};
-use crate::world::{Leave, LiveWorld};
-use rota_core::{EventKind, FailReason, Time};
-use rota_engine::{Engine, drive};
+use crate::view::board::Board;
+use crate::view::relay::Relay;
+use crate::watchmen::keeper::Keeper;
+use rota_core::Time;
+use rota_engine::Session;
+use rota_exec::{LocalExecutor, LocalSettings};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -44,6 +48,8 @@ pub struct Options {
     pub throughputs: rota_core::ThroughputTable,
     /// Who runs next from now on, whatever was set live before.
     pub policy: Option<String>,
+    /// The policies that can be chosen.
+    pub registry: Arc<rota_policy::Registry>,
 }
 
 /// Why a daemon cannot start, or cannot go on.
@@ -126,6 +132,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let database = state_dir.join("rota.db");
     let mut store = Store::open(&database)?;
     let config = options.config;
+    // The moment of the first start: what is told to others about this queue is told once, for this queue.
     if store.meta("epoch_ns")?.is_none() {
         store.transaction(|writer| writer.set_meta("epoch_ns", &wall_ns().to_string()))?;
     }
@@ -140,25 +147,29 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let cpu_slots = if config.jobs.cpu_slots == 0 { processors } else { config.jobs.cpu_slots };
-    let machine = Machine::new(&host, devices.clone(), cpu_slots);
+    let machine = Machine::new(&host, devices.clone(), cpu_slots).with_entities(&config.users.entities);
 
     remember_gpus(&mut store, &machine)?;
-    let model = crate::world::model_of(&config, &machine);
+    let estimates = crate::memory::book::estimates_of(&config, &machine);
     let board = Arc::new(Board::default());
     let (inbox, messages) = std::sync::mpsc::channel();
-    let watch = Watch::start(inbox.clone()).map_err(doing("watching processes"))?;
-    let clock = SystemClock::from(first_moment(&store)?);
-    let platform = SystemPlatform::new(
-        clock,
-        messages,
-        Arc::clone(&watch),
-        options.program.clone(),
-        state_dir.clone(),
-        config.clone(),
-        (&devices, compute),
-    );
+    let clock = SystemClock::from(first_moment(&mut store, &boot_id(), boot_ns())?);
+    let settings = LocalSettings {
+        node: host.as_str().into(),
+        state_dir: state_dir.clone(),
+        program: options.program.clone(),
+        arguments: vec!["__supervise".into()],
+        cgroup: config.jobs.cgroups.then(rota_exec::cgroup_root).flatten(),
+        mps_control: config.sharing.mps_control.clone(),
+    };
+    let told = inbox.clone();
+    let sink = Arc::new(move |event| _ = told.send(message_of(event)));
+    let executor = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
+    let node = executor.node();
+    let requests = RunRequests::new(host.as_str().into(), state_dir.clone(), &config);
+    let platform = SystemPlatform::new(clock, messages, executor, requests);
     let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
-    let mut world = world.with_throughputs(options.throughputs);
+    let mut world = world.with_throughputs(options.throughputs).with_registry(options.registry);
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -182,9 +193,9 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         board: Arc::clone(&board),
         inbox: inbox.clone(),
         archives: Archives::open(database)?,
-        admins: config.users.admins.iter().filter_map(|name| crate::users::find(name)).collect(),
+        admins: config.users.admins.iter().filter_map(|name| crate::access::users::find(name)).collect(),
         daemon_uid: uid,
-        users: crate::users::Directory::default(),
+        users: crate::access::users::Directory::default(),
         sessions: Sessions::open(state_dir.join("sessions"), config.http.session_hours, &board.tokens),
         rates: Rates::new(config.http.requests_per_second, config.http.burst),
         lists: Lists::default(),
@@ -199,8 +210,8 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         simulations: Simulations::new(options.program, &state_dir, config.sharing.throughputs.as_deref())
             .map_err(doing("simulations"))?,
         state_dir: state_dir.clone(),
-        model,
-        watchmen: Desk::new(config.watchmen.clone(), devices.iter().map(|device| device.index).collect(), keeper),
+        estimates,
+        watchmen: WatchmenRoutes::new(config.watchmen.clone(), devices.iter().map(|device| device.index).collect(), keeper),
         notify: news,
         metrics_open: config.http.metrics == MetricsAccess::Open && config.http.bind.is_loopback(),
     });
@@ -208,13 +219,13 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     stop_on_signals(&runtime, &inbox);
     // Whoever asks first finds the GPUs and jobs as they are.
     world.adopt();
-    let engine = world.restore().map_err(ServeError::Policy)?;
+    let mut session = world.restore().map_err(ServeError::Policy)?;
     ports.serve(&site, &config, &runtime);
 
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
-    monitor::start(source, devices.clone(), look_every, Arc::clone(&board), watch, inbox).map_err(doing("watching GPUs"))?;
+    monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox).map_err(doing("watching GPUs"))?;
     ready(&Ready { socket: socket.clone(), http, watchmen, gpus: devices.len(), driver });
-    let ran = run(&mut world, engine);
+    let ran = run(&mut session);
     site.simulations.stop_all();
     ran?;
     // Best effort: whatever remains is found to be stale at the next start.
@@ -257,7 +268,7 @@ impl Ports {
         let service = || router(Arc::clone(site)).into_make_service_with_connect_info::<Peer>();
         runtime.spawn(axum::serve(self.local, service()).into_future());
         if let Some(listener) = self.network {
-            let door = Door {
+            let door = PortListener {
                 seats: Arc::new(Semaphore::new(config.http.connections_max.min(files_max() / 2))),
                 patience: Duration::from_secs_f64(config.http.patience_seconds),
                 tls: self.tls,
@@ -270,35 +281,50 @@ impl Ports {
     }
 }
 
-/// The loop that simulations run in, on this world; made anew when the policy changes.
-pub fn run<P: crate::platform::Platform>(world: &mut LiveWorld<P>, mut engine: Engine) -> Result<(), ServeError> {
+/// The loop that simulations run in, on the live world, until the daemon is to end.
+pub fn run<P: crate::machine::platform::Platform>(session: &mut Session<LiveWorld<P>>) -> Result<(), ServeError> {
+    run_until_exit(session)?;
+    session.world.write_samples(wall_ns() / 1_000_000_000);
+    save_image(session);
+    Ok(())
+}
+
+/// The same, for a daemon that ends without a word.
+pub(crate) fn run_until_exit<P: crate::machine::platform::Platform>(
+    session: &mut Session<LiveWorld<P>>,
+) -> Result<(), ServeError> {
+    let mut observe = |_: &rota_core::Event| {};
     loop {
-        let doomed = world.doomed_sender.clone();
-        let mut observe = |event: &rota_core::Event| {
-            if let EventKind::Failed { job, reason: FailReason::Dependency } = event.kind {
-                // The world that hears it is the one that is driven.
-                _ = doomed.send(job);
+        while session.advance(&mut observe).is_some() {
+            let target = session.ask();
+            session.world.show_problems(session.engine.take_problems());
+            session.hand_in(&target, &mut observe);
+            if let Some(rows) = session.engine.compact() {
+                session.world.rows.renumber(&rows);
             }
-        };
-        drive(&mut engine, world, &mut observe, &|| 0.0);
-        match world.take_leave() {
-            Some(Leave::Rebuild(_)) => engine = world.restore().map_err(ServeError::Policy)?,
-            Some(Leave::Exit) | None => {
-                world.write_samples(wall_ns() / 1_000_000_000);
-                return Ok(());
+            if session.world.journal.wants_image(session.world.records.jobs.len()) {
+                save_image(session);
             }
+        }
+        match session.world.take_leave() {
+            Some(Leave::SetPolicy(policy)) => set_policy(session, &policy).map_err(ServeError::Policy)?,
+            Some(Leave::Exit) | None => return Ok(()),
         }
     }
 }
 
-/// The queue's time goes on where it was, or where the clock says if that is later: it never goes back.
-fn first_moment(store: &Store) -> Result<Time, ServeError> {
+/// The queue's time goes on where it was. It follows the clock that counts from boot, which nobody can set, and stands still while the
+/// machine is off: a change of the wall clock is neither waiting time nor service.
+fn first_moment(store: &mut Store, boot_id: &str, boot_ns: u64) -> Result<Time, ServeError> {
     let (_, _, last) = store.last()?;
-    let since_epoch = match store.meta("epoch_ns")?.and_then(|text| text.parse::<i64>().ok()) {
-        Some(epoch) => u64::try_from(wall_ns() - epoch).unwrap_or(0),
-        None => 0,
-    };
-    Ok(Time(last.max(since_epoch) + 1))
+    let known = store.meta("clock")?;
+    let ahead = known.as_deref().and_then(|text| text.split_once(' ')).filter(|(boot, _)| *boot == boot_id);
+    let behind_boot = ahead.and_then(|(_, behind)| behind.parse::<i128>().ok());
+    let by_boot = behind_boot.and_then(|behind| u64::try_from(i128::from(boot_ns) - behind).ok()).unwrap_or(0);
+    let first = last.max(by_boot) + 1;
+    let behind = i128::from(boot_ns) - i128::from(first);
+    store.transaction(|writer| writer.set_meta("clock", &format!("{boot_id} {behind}")))?;
+    Ok(Time(first))
 }
 
 /// Writes down which GPUs there are, for those who look back when they are gone.
@@ -403,43 +429,29 @@ fn stop_on_signals(runtime: &tokio::runtime::Runtime, inbox: &std::sync::mpsc::S
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::store::Entry;
 
-    fn store_with(folder: &Path, epoch_ns: i64, last_at: u64) -> Store {
+    const HOUR: u64 = 3_600_000_000_000;
+
+    fn store_with(folder: &Path, last_at: u64) -> Store {
         let mut store = Store::open(&folder.join("rota.db")).unwrap();
-        let entry = Entry { job: None, kind: "policy", detail: serde_json::json!({}) };
-        let write = store.transaction(|writer| {
-            writer.set_meta("epoch_ns", &epoch_ns.to_string())?;
-            writer.event(1, Stamp { at: last_at, wall_ns: epoch_ns }, &entry)
-        });
-        write.unwrap();
+        let event = rota_core::EventKind::PolicySet { policy: "fcfs".into(), note: crate::store::journal::Note::default() };
+        store.transaction(|writer| writer.event(1, Stamp { at: last_at, wall_ns: 0 }, &event)).unwrap();
         store
     }
 
     #[test]
-    fn time_never_goes_back_whatever_the_clock_says() {
-        const HOUR: u64 = 3_600_000_000_000;
-        let hour = i64::try_from(HOUR).unwrap();
-        // The clock says an hour since the first start; then that the first start is still to come; then that it was long ago.
-        for (epoch_ns, last_at) in
-            [(wall_ns() - hour, 5 * HOUR), (wall_ns() + 1000 * hour, 5 * HOUR), (wall_ns() - 100 * hour, 5 * HOUR)]
-        {
-            let folder = tempfile::tempdir().unwrap();
-            let first = first_moment(&store_with(folder.path(), epoch_ns, last_at)).unwrap();
-            assert!(first.0 > last_at);
-            let clock = SystemClock::from(first);
-            let (now, later) = (clock.now(), clock.now());
-            assert!(first <= now && now <= later);
-            // As soon as something is written at this moment, the next daemon goes on from it.
-            let again = first_moment(&store_with(tempfile::tempdir().unwrap().path(), epoch_ns, later.0)).unwrap();
-            assert!(again > later);
-        }
-    }
-
-    #[test]
-    fn time_goes_on_while_no_daemon_runs() {
+    fn time_goes_on_while_no_daemon_runs_and_stands_still_while_the_machine_is_off() {
         let folder = tempfile::tempdir().unwrap();
-        let store = store_with(folder.path(), wall_ns() - 10_000_000_000, 1);
-        assert!(first_moment(&store).unwrap().0 >= 10_000_000_000);
+        let mut store = store_with(folder.path(), 5 * HOUR);
+        let first = first_moment(&mut store, "boot", 7 * HOUR).unwrap();
+        assert_eq!(first, Time(5 * HOUR + 1));
+        // Two hours later by the clock that counts from boot, whatever the wall clock says.
+        assert_eq!(first_moment(&mut store, "boot", 9 * HOUR).unwrap(), Time(7 * HOUR + 2));
+        // After a reboot that clock begins anew, and the queue goes on from what was written last.
+        let after = first_moment(&mut store, "other", HOUR / 60).unwrap();
+        assert_eq!(after, Time(5 * HOUR + 1));
+        let clock = SystemClock::from(after);
+        let (now, later) = (clock.now(), clock.now());
+        assert!(after <= now && now <= later);
     }
 }

@@ -1,68 +1,80 @@
 //! The engine: state is a fold over events, and one scheduling cycle is a function of it.
 //!
-//! A world (simulated or live) tells the engine what happened with [`Engine::record`] and asks what to do with [`Engine::cycle`].
-//! The engine never acts: the plan it returns changes nothing until the world reports, by events, what it did of it.
+//! A world (simulated or live) tells the engine what happened with [`Engine::record`] and asks what to do with [`Engine::look`],
+//! [`Engine::ask`] and [`Engine::plan`]. The engine never acts: the plan it returns changes nothing until the world reports, by events,
+//! what it did of it. The loop that joins the two is a [`Session`]: it can be stepped, forked, saved and replayed.
 
+pub mod explain;
+mod image;
+mod session;
 mod state;
-mod world;
 
-pub use state::{Restart, State};
-pub use world::{Moment, Tally, World, drive};
+pub use image::ImageError;
+pub use rota_core::event::Occasion;
+pub use session::{Moment, Pending, Session, Step, Tally, Wait, World};
+pub use state::{Handover, Restart, State};
 
 use rota_core::random::RandomStream;
-use rota_core::{Backfill, Bound, Event, Plan, Preempt, Score, Snapshot, Span, Time, Wish};
+use rota_core::{Backfill, Bound, Durations, Event, EventKind, JobId, Plan, Preempt, Score, Snapshot, Span, Target, Time, Wish};
 use rota_place::Placer;
-use rota_policy::{Context, Policy};
+use rota_policy::{Configured, Context};
 use std::sync::Arc;
+
+/// Rows of jobs that are over before they are dropped from the tables, at the least.
+const ENDED_ROWS_MIN: usize = 1000;
+/// Policies that were in force before and whose memory is kept, in case they are set again.
+const PARKED_MAX: usize = 4;
 
 /// What a run needs to know beside the jobs.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
     /// Seed of every random stream.
     pub seed: u64,
-    /// Which GPUs a job gets where the policy does not say.
+    /// The GPUs that a job gets where the policy does not say.
     pub score: Score,
-    /// What it costs to start again.
+    /// What it costs a job to start again.
     pub restart: Restart,
     /// The length of a round, if time is cut into rounds, at whose ends alone policies that wait for them stop running jobs.
     pub round: Option<Span>,
 }
 
+/// What one decision goes by: everything that changed since the one before.
+#[derive(Clone)]
+struct Look {
+    moment: Moment,
+    changed: Vec<JobId>,
+    repaced: Vec<JobId>,
+}
+
 /// State, policy and placement of one run.
+#[derive(Clone)]
 pub struct Engine {
     /// The state of every job.
     pub state: State,
-    policy: Box<dyn Policy>,
+    policy: Configured,
+    /// Policies that were in force before, with what they remember.
+    parked: Vec<Configured>,
     placer: Placer,
     context: Context,
     round: Option<Span>,
     review_at: Option<Time>,
     wants_follow_up: bool,
-}
-
-/// Why a cycle is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occasion {
-    /// Something happened, or the policy asked to be called.
-    Event,
-    /// A round ended.
-    Tick,
-    /// The plan just made was carried out.
-    FollowUp,
+    look: Option<Look>,
 }
 
 impl Engine {
     /// An engine before anything happened.
-    pub fn new(bound: Arc<Bound>, policy: Box<dyn Policy>, options: &EngineOptions) -> Self {
-        let round = options.round.filter(|_| policy.waits_for_rounds());
+    pub fn new(bound: Arc<Bound>, policy: Configured, options: &EngineOptions) -> Self {
         Self {
             state: State::new(bound, options.restart),
             policy,
+            parked: Vec::new(),
             placer: Placer::new(options.score, options.seed),
-            context: Context { stream: RandomStream::new(options.seed, "policy") },
-            round,
+            context: Context { stream: RandomStream::new(options.seed, "policy"), problems: Vec::new() },
+            round: options.round,
             review_at: None,
             wants_follow_up: false,
+            look: None,
         }
     }
 
@@ -71,55 +83,139 @@ impl Engine {
         self.state.apply(event);
     }
 
+    /// The policy in force, as it was written.
+    pub fn policy(&self) -> &str {
+        &self.policy.spec
+    }
+
+    /// Another policy decides from now on. One that was in force before goes on with what it remembers.
+    pub fn set_policy(&mut self, policy: Configured) {
+        let known = self.parked.iter().position(|parked| parked.spec == policy.spec);
+        let next = known.map_or(policy, |place| self.parked.remove(place));
+        let before = std::mem::replace(&mut self.policy, next);
+        self.parked.retain(|parked| parked.spec != before.spec);
+        self.parked.push(before);
+        if self.parked.len() > PARKED_MAX {
+            self.parked.remove(0);
+        }
+        // Everybody is new to it, or may have changed since it last looked; ranks of another policy mean nothing to it.
+        self.placer.forget();
+        self.review_at = None;
+        self.wants_follow_up = false;
+        self.state.note_everybody();
+    }
+
     /// When the policy wants to be asked again although nothing happens.
     pub fn review_at(&self) -> Option<Time> {
         self.review_at
     }
 
-    /// Whether the policy must see what came of a plan at once: one that stops running jobs times their turns from their start.
-    pub fn wants_follow_up(&self) -> bool {
-        self.wants_follow_up
+    /// When the present round ends, if anybody could gain by it: a job that waits, or a policy that may move those who run.
+    fn next_tick(&self, now: Time, wake: Option<Time>) -> Option<Time> {
+        let matters = self.state.running + self.state.stopping > 0 && (self.state.waiting > 0 || wake.is_some());
+        self.round.filter(|_| matters).map(|round| Time((now.0 / round.0.max(1) + 1).saturating_mul(round.0.max(1))))
     }
 
-    /// Snapshot, target, plan: what to do now. Every plan is checked in debug builds.
+    /// Takes in everything that changed since the last decision. A decision follows: [`Self::ask`] or a target of the caller's own, then
+    /// [`Self::plan`].
+    pub fn look(&mut self, moment: Moment) {
+        self.look = Some(Look { moment, changed: self.state.take_changed(), repaced: self.state.take_repaced() });
+    }
+
+    /// What a decision goes by; `None` unless one is due.
+    pub fn snapshot(&self) -> Option<Snapshot<'_>> {
+        self.look.as_ref().map(|look| snapshot(&self.state, look, self.round_seen(), self.policy.durations))
+    }
+
+    /// The length of a round, for a policy that waits for its end.
+    fn round_seen(&self) -> Option<Span> {
+        self.round.filter(|_| self.policy.policy.waits_for_rounds())
+    }
+
+    /// What the policy wants.
+    pub fn ask(&mut self) -> Target {
+        let round = self.round_seen();
+        let Some(look) = &self.look else { return Target { wish: Wish::Nothing, review_at: self.review_at } };
+        let snapshot = snapshot(&self.state, look, round, self.policy.durations);
+        self.policy.policy.decide(&snapshot, &mut self.context)
+    }
+
+    /// What the policy could not do, in words, since this was last asked.
+    pub fn take_problems(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.context.problems)
+    }
+
+    /// The plan that carries a target out. Every plan is checked in debug builds.
     ///
     /// # Panics
     /// In debug builds, if the plan is unsound: a fault in placement, never in the input.
-    pub fn cycle(&mut self, now: Time, occasion: Occasion) -> Plan {
-        let (changed, repaced) = (self.state.take_changed(), self.state.take_repaced());
-        let state = &mut self.state;
-        let snapshot = Snapshot {
-            now,
-            round: self.round,
-            is_tick: occasion == Occasion::Tick,
-            bound: &state.bound,
-            states: &state.jobs,
-            nodes_up: &state.nodes_up,
-            outside: &state.outside,
-            outside_changes: state.outside_changes,
-            gpu_busy: &state.gpu_busy,
-            restart_cost: state.restart.cost,
-            changed: &changed,
-            repaced: &repaced,
-        };
-        let target = self.policy.decide(&snapshot, &mut self.context);
-        self.review_at = target.review_at;
+    pub fn plan(&mut self, target: &Target) -> Plan {
+        let round = self.round_seen();
+        let Some(look) = self.look.take() else { return Plan::default() };
+        let now = look.moment.now;
         let (rule, preempt) = match &target.wish {
             Wish::Order { rule, .. } => (Some(rule), rule.preempt),
             Wish::Assignment { preempt, .. } => (None, *preempt),
             Wish::Nothing => (None, Preempt::Never),
         };
-        self.wants_follow_up = preempt == Preempt::Always && snapshot.round.is_none();
-        let plan = self.placer.plan(&snapshot, &mut state.pool, &target);
+        self.wants_follow_up = preempt == Preempt::Always && round.is_none();
+        // The pool is tried out and put back, so it is lent to the placer while everything else is looked at.
+        let mut pool = std::mem::take(&mut self.state.pool);
+        let snapshot = snapshot(&self.state, &look, round, self.policy.durations);
+        let plan = self.placer.plan(&snapshot, &mut pool, target);
         // Where everybody holds a promise, a promised start is a moment to decide at even if nothing else happens then.
         let everybody = rule.is_some_and(|rule| rule.backfill == Backfill::Conservative);
         let promised = plan.promises.iter().map(|promise| promise.start).filter(|_| everybody).min();
-        self.review_at = self.review_at.into_iter().chain(promised).filter(|at| *at > now).min();
+        self.review_at = target.review_at.into_iter().chain(promised).filter(|at| *at > now).min();
         #[cfg(debug_assertions)]
         if let Err(violation) = rota_core::check::check(&snapshot, &plan) {
             panic!("unsound plan at {now}: {violation}: {plan:?}");
         }
-        self.state.recycle_changed(changed);
+        self.state.pool = pool;
+        self.state.recycle_changed(look.changed);
         plan
     }
+
+    /// Drops the rows of jobs that are over, once they are more than those of all others. Says which row each job has from then on.
+    pub fn compact(&mut self) -> Option<rota_core::Renumbering> {
+        let ended = self.state.jobs.len() - self.state.unfinished;
+        if ended < ENDED_ROWS_MIN.max(self.state.unfinished) || self.look.is_some() {
+            return None;
+        }
+        let rows = self.state.kept_rows();
+        self.renumber(&rows);
+        Some(rows)
+    }
+
+    /// Jobs have other rows from now on.
+    pub fn renumber(&mut self, rows: &rota_core::Renumbering) {
+        self.state.renumber(rows);
+        self.placer.renumber(rows);
+        self.policy.policy.renumber(rows);
+        self.parked.iter_mut().for_each(|parked| parked.policy.renumber(rows));
+    }
+}
+
+fn snapshot<'a>(state: &'a State, look: &'a Look, round: Option<Span>, durations: Durations) -> Snapshot<'a> {
+    Snapshot {
+        now: look.moment.now,
+        round,
+        is_tick: look.moment.occasion == Occasion::Tick,
+        bound: &state.bound,
+        states: &state.jobs,
+        nodes_up: &state.nodes_up,
+        outside: &state.outside,
+        outside_changes: state.outside_changes,
+        gpu_busy: &state.gpu_busy,
+        restart_cost: state.restart.cost,
+        durations,
+        changed: &look.changed,
+        lengths: &[],
+        repaced: &look.repaced,
+    }
+}
+
+/// Whether an event is of those that a restart must not decide upon again: it tells of a decision.
+pub(crate) fn is_decision(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Decided { .. })
 }

@@ -1,18 +1,18 @@
 //! The state of every job, GPU and node: a fold over events, the same in the simulated and the live world.
 
-use rota_core::bind::{BindProblem, Binder};
 use rota_core::event::EventKind;
 use rota_core::snapshot::{gpu_time, work_done};
 use rota_core::{
-    Bound, Companions, DependencyCondition, Event, GpuId, GpuList, Job, JobId, JobState, NodeId, Phase, Slice, Span,
-    ThroughputTable, Time,
+    Binder, Bound, Companions, DependencyCondition, End, Event, GpuId, GpuList, JobChange, JobId, JobList, JobState, MilliGpu,
+    NewJob, NodeId, Phase, Renumbering, Slice, Span, Start, ThroughputTable, Time,
 };
 use rota_place::pool::Pool;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// What it costs a job to lose its GPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restart {
     /// Time at the beginning of every run but the first in which nothing is done.
     pub cost: Span,
@@ -20,7 +20,19 @@ pub struct Restart {
     pub checkpoint: Option<Span>,
 }
 
+/// GPUs that go to a job as soon as the jobs before it have left them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handover {
+    /// The job that will start.
+    pub job: JobId,
+    /// Its GPUs.
+    pub gpus: GpuList,
+    /// The jobs that have not left yet.
+    pub after: JobList,
+}
+
 /// All jobs, GPUs and nodes now.
+#[derive(Clone, Serialize, Deserialize)]
 pub struct State {
     /// Jobs and cluster.
     pub bound: Arc<Bound>,
@@ -40,9 +52,19 @@ pub struct State {
     pub unfinished: usize,
     /// Jobs ready to run.
     pub waiting: usize,
-    /// Jobs on their GPUs.
+    /// Jobs on their GPUs that were not asked to stop.
     pub running: usize,
-    pub(crate) restart: Restart,
+    /// Jobs on their GPUs that were asked to stop.
+    pub stopping: usize,
+    /// Whether nothing may be started.
+    pub is_drained: bool,
+    /// What it costs a job to start again.
+    pub restart: Restart,
+    /// Starts that wait for other jobs to leave their GPUs.
+    pub handovers: Vec<Handover>,
+    pub(crate) binder: Binder,
+    #[serde(skip)]
+    pub(crate) table: Arc<ThroughputTable>,
     companions: Companions,
     /// The jobs on each GPU that share it and whose speeds beside others are known.
     sharers: Vec<SmallVec<[JobId; 4]>>,
@@ -68,7 +90,12 @@ impl State {
             unfinished: 0,
             waiting: 0,
             running: 0,
+            stopping: 0,
+            is_drained: false,
             restart,
+            handovers: Vec::new(),
+            binder: Binder::new(&bound.cluster),
+            table: Arc::new(ThroughputTable::new("live")),
             companions: Companions::new(bound.cluster.gpus.len()),
             sharers: vec![SmallVec::new(); bound.cluster.gpus.len()],
             paced: Vec::new(),
@@ -80,82 +107,185 @@ impl State {
         }
     }
 
-    /// Adds a job that nobody knew of before; its `Submitted` event follows.
-    pub fn admit(&mut self, binder: &mut Binder, job: Job, table: &ThroughputTable) -> Result<JobId, BindProblem> {
-        let id = Arc::make_mut(&mut self.bound).admit(binder, job, table)?;
-        self.jobs.push(JobState::default());
-        self.is_changed.push(false);
-        Ok(id)
+    /// The same state, which knows the speeds of job types that arrive later.
+    #[must_use]
+    pub fn with_throughputs(self, table: Arc<ThroughputTable>) -> Self {
+        Self { table, ..self }
     }
 
-    /// Gives a job that is not on GPUs another share and memory, because more is known of it.
-    pub fn reshape(&mut self, binder: &mut Binder, job: JobId, slice: Slice, table: &ThroughputTable) -> Result<(), BindProblem> {
-        debug_assert!(self.jobs[job.index()].phase != Phase::Running, "it holds GPUs by its old measure");
-        Arc::make_mut(&mut self.bound).reshape(binder, job, slice, table)?;
-        self.note_change(job);
-        Ok(())
+    /// Whether a job that arrives could ever run here.
+    pub fn check(&self, new: &NewJob) -> Result<(), rota_core::bind::BindProblem> {
+        self.binder.check(&self.bound.cluster, new)
     }
 
-    /// Gives a job another priority; whoever ranks jobs by it looks at this one again.
-    pub fn reprioritise(&mut self, job: JobId, priority: i32) {
-        Arc::make_mut(&mut self.bound).reprioritise(job, priority);
-        self.note_change(job);
+    fn admit(&mut self, new: NewJob, now: Time) {
+        // It was checked before it was accepted; one that does not fit any more has no row and is never started.
+        let admitted = Arc::make_mut(&mut self.bound).admit(&mut self.binder, new, &self.table);
+        if let Ok(job) = admitted {
+            self.jobs.push(JobState::default());
+            self.is_changed.push(false);
+            self.note_change(job);
+            self.submit(job, now);
+        }
+    }
+
+    fn change(&mut self, job: JobId, change: JobChange) {
+        let bound = Arc::make_mut(&mut self.bound);
+        match change {
+            JobChange::Priority(priority) => bound.reprioritise(job, priority),
+            JobChange::Slice { share, memory_mib, group } => {
+                debug_assert!(!self.jobs[job.index()].phase.has_gpus(), "it holds GPUs by its old measure");
+                let slice = Slice { share, memory_mib, group, ..bound.shape(job).slice() };
+                // Checked before it was written down, like a new job.
+                _ = bound.reshape(&mut self.binder, job, slice, &self.table);
+            }
+        }
     }
 
     /// Takes in one event.
     pub fn apply(&mut self, event: &Event) {
         let now = event.time_ns;
-        if let Some(job) = event.kind.job() {
+        // A job to which GPUs are promised waits on as it did: to a policy that would be a new one.
+        let is_promise = matches!(event.kind, EventKind::Promised { .. });
+        if let Some(job) = event.kind.job().filter(|job| !is_promise && job.index() < self.jobs.len()) {
             self.note_change(job);
         }
         match &event.kind {
+            EventKind::Admitted { request, .. } => self.admit((**request).clone(), now),
             EventKind::Submitted { job } => self.submit(*job, now),
-            EventKind::Started { job, gpus } => {
-                self.enter(*job, Phase::Running, now);
-                self.start(*job, gpus, now);
-            }
-            EventKind::Preempted { job } => {
-                let done = work_done(&self.jobs[job.index()], now);
-                self.leave_gpus(*job, now, self.phase_off_gpus(*job));
-                let state = &mut self.jobs[job.index()];
-                state.done = done;
-                state.preemptions += 1;
-            }
-            EventKind::Evicted { job } => {
-                let done = self.saved_work(*job, now);
-                self.leave_gpus(*job, now, self.phase_off_gpus(*job));
-                self.jobs[job.index()].done = done;
-            }
-            EventKind::Retried { job } => {
-                self.leave_gpus(*job, now, self.phase_off_gpus(*job));
-                let state = &mut self.jobs[job.index()];
-                state.done = Span::ZERO;
-                state.failures += 1;
-            }
-            EventKind::Finished { job } => {
-                self.leave_gpus(*job, now, Phase::Finished);
-                self.jobs[job.index()].done = self.bound.job(*job).work;
-                self.end(*job, now);
-            }
-            EventKind::Failed { job, .. } => {
-                let done = work_done(&self.jobs[job.index()], now);
-                self.leave_gpus(*job, now, Phase::Failed);
-                self.jobs[job.index()].done = done;
-                self.end(*job, now);
-            }
-            EventKind::Held { job } => {
-                self.jobs[job.index()].blockers += 1;
-                if self.jobs[job.index()].phase == Phase::Waiting {
-                    self.enter(*job, Phase::Blocked, now);
-                }
-            }
-            EventKind::Released { job } => self.unblock(*job, now),
+            EventKind::Changed { job, change, .. } => self.change(*job, *change),
+            EventKind::Started { job, gpus, .. } => self.start(*job, gpus, now),
+            EventKind::Stopping { job, .. } => self.begin_stop(*job),
+            EventKind::Promised { job, gpus, after } => self.promise(*job, gpus, after),
+            EventKind::Ended { job, end, .. } => self.end_run(*job, *end, now),
+            EventKind::Held { job, .. } => self.hold(*job, now),
+            EventKind::Released { job, .. } => self.unblock(*job, now),
             EventKind::Occupied { gpu, share, memory_mib } => {
                 self.set_outside(*gpu, Slice { share: *share, memory_mib: *memory_mib, ..Slice::default() });
             }
+            EventKind::Drained { gpu: None, .. } => {
+                self.is_drained = true;
+                self.break_promises(|_| true);
+            }
+            EventKind::Resumed { gpu: None, .. } => self.is_drained = false,
+            EventKind::RestartMeasured { cost } => self.restart.cost = *cost,
             EventKind::NodeLost { node } => self.set_node_up(*node, false),
             EventKind::NodeReturned { node } => self.set_node_up(*node, true),
+            // A GPU that is drained or lost is told as occupied; policies and decisions are the session's.
+            EventKind::Drained { .. }
+            | EventKind::Resumed { .. }
+            | EventKind::DeviceLost { .. }
+            | EventKind::DeviceReturned { .. }
+            | EventKind::Overused { .. }
+            | EventKind::PolicySet { .. }
+            | EventKind::Decided { .. } => {}
         }
+    }
+
+    /// A run ended, or the wait of a job that never ran. What is kept of its work depends on how.
+    fn end_run(&mut self, job: JobId, end: End, now: Time) {
+        let done = match end {
+            End::Finished => self.bound.truth(job).work,
+            End::Retried => Span::ZERO,
+            End::Evicted => self.saved_work(job, now),
+            End::Preempted if !self.bound.job(job).saves_progress => Span::ZERO,
+            End::Preempted | End::Crashed | End::Dependency | End::NeverFits | End::Cancelled | End::Lost => {
+                work_done(&self.jobs[job.index()], now)
+            }
+        };
+        let next = match end {
+            End::Finished => Phase::Finished,
+            _ if end.is_over() => Phase::Failed,
+            _ => self.phase_off_gpus(job),
+        };
+        self.leave_gpus(job, now, next);
+        let state = &mut self.jobs[job.index()];
+        state.done = done;
+        state.preemptions += u32::from(end == End::Preempted);
+        state.failures += u32::from(end == End::Retried);
+        if end.is_over() {
+            self.break_promises(|handover| handover.job == job);
+            self.end(job, now);
+        }
+    }
+
+    fn hold(&mut self, job: JobId, now: Time) {
+        self.jobs[job.index()].blockers += 1;
+        self.break_promises(|handover| handover.job == job);
+        if self.jobs[job.index()].phase == Phase::Waiting {
+            self.enter(job, Phase::Blocked, now);
+        }
+    }
+
+    /// A job was asked to stop: it works on until it has ended.
+    fn begin_stop(&mut self, job: JobId) {
+        let state = &mut self.jobs[job.index()];
+        if state.phase == Phase::Running {
+            self.running -= 1;
+            self.stopping += 1;
+            state.phase = Phase::Stopping;
+        }
+    }
+
+    /// GPUs are kept for a job, beside those who are still on them.
+    fn promise(&mut self, job: JobId, gpus: &GpuList, after: &JobList) {
+        self.pool.take(gpus, self.slice(job));
+        self.jobs[job.index()].promised.clone_from(gpus);
+        let leaving = after.iter().copied().filter(|other| self.jobs[other.index()].phase.has_gpus());
+        self.handovers.push(Handover { job, gpus: gpus.clone(), after: leaving.collect() });
+    }
+
+    /// Gives promised GPUs up.
+    fn break_promises(&mut self, is_broken: impl Fn(&Handover) -> bool) {
+        if self.handovers.is_empty() {
+            return;
+        }
+        for handover in std::mem::take(&mut self.handovers) {
+            if is_broken(&handover) {
+                self.pool.give(&handover.gpus, self.slice(handover.job));
+                self.jobs[handover.job.index()].promised.clear();
+                // It stands among the waiting again, where it stood.
+                self.repaced.push(handover.job);
+            } else {
+                self.handovers.push(handover);
+            }
+        }
+    }
+
+    /// Jobs whose promised GPUs have all been left. The world starts them.
+    pub fn ready_handovers(&self) -> Vec<Start> {
+        let is_ready = |handover: &&Handover| {
+            handover.after.is_empty() && self.jobs[handover.job.index()].phase == Phase::Waiting && !self.is_drained
+        };
+        let ready = self.handovers.iter().filter(is_ready);
+        ready.map(|handover| Start { job: handover.job, gpus: handover.gpus.clone() }).collect()
+    }
+
+    /// Drops the rows of jobs that are over and numbers the others anew, in the same order.
+    pub fn renumber(&mut self, rows: &Renumbering) {
+        Arc::make_mut(&mut self.bound).renumber(rows);
+        rows.keep(&mut self.jobs);
+        rows.keep(&mut self.is_changed);
+        rows.rename(&mut self.changed);
+        rows.rename(&mut self.paced);
+        rows.rename(&mut self.repaced);
+        rows.rename(&mut self.doomed);
+        self.companions.renumber(rows);
+        for sharers in &mut self.sharers {
+            sharers.iter_mut().for_each(|job| *job = rows.of(*job));
+        }
+        for state in &mut self.jobs {
+            state.partner = state.partner.map(|partner| rows.of(partner));
+        }
+        for handover in &mut self.handovers {
+            handover.job = rows.of(handover.job);
+            handover.after.iter_mut().for_each(|job| *job = rows.of(*job));
+        }
+    }
+
+    /// Which rows to keep when those of jobs that are over are dropped. A change that no decision has seen yet is kept.
+    pub fn kept_rows(&self) -> Renumbering {
+        Renumbering::keeping(self.jobs.len(), |job| !self.jobs[job.index()].phase.is_over() || self.is_changed[job.index()])
     }
 
     /// Jobs that can never start because a job they wait for failed. The world reports them failed.
@@ -165,8 +295,8 @@ impl State {
 
     /// When a running job will have done all its work, or reach the point at which it fails.
     pub fn end_of_run(&self, job: JobId) -> Time {
-        let (spec, state) = (self.bound.job(job), &self.jobs[job.index()]);
-        let goal = spec.fails_at.map_or(spec.work, |fails_at| fails_at.min(spec.work));
+        let (truth, state) = (self.bound.truth(job), &self.jobs[job.index()]);
+        let goal = truth.fails_at.map_or(truth.work, |fails_at| fails_at.min(truth.work));
         state.paced_from + goal.minus(state.done).at_speed(state.speed)
     }
 
@@ -175,7 +305,7 @@ impl State {
     pub fn each_paced(&mut self, mut call: impl FnMut(JobId, Time)) {
         let mut paced = std::mem::take(&mut self.paced);
         for job in paced.drain(..) {
-            if self.jobs[job.index()].phase == Phase::Running {
+            if self.jobs[job.index()].phase.has_gpus() {
                 call(job, self.end_of_run(job));
             }
         }
@@ -187,7 +317,7 @@ impl State {
     pub fn jobs_on_node(&self, node: NodeId) -> Vec<JobId> {
         let range = &self.bound.cluster.nodes[node.index()].gpus;
         let on_node = |state: &JobState| state.gpus.iter().any(|gpu| range.contains(&gpu.0));
-        let running = self.jobs.iter().enumerate().filter(|(_, state)| state.phase == Phase::Running && on_node(state));
+        let running = self.jobs.iter().enumerate().filter(|(_, state)| state.phase.has_gpus() && on_node(state));
         running.map(|(index, _)| JobId::from_index(index)).collect()
     }
 
@@ -201,6 +331,11 @@ impl State {
 
     pub(crate) fn take_repaced(&mut self) -> Vec<JobId> {
         std::mem::take(&mut self.repaced)
+    }
+
+    /// Every job counts as changed: somebody looks who has seen nothing yet.
+    pub(crate) fn note_everybody(&mut self) {
+        (0..self.jobs.len()).map(JobId::from_index).for_each(|job| self.note_change(job));
     }
 
     /// Hands the emptied list back, to be filled again without allocating.
@@ -237,6 +372,8 @@ impl State {
     }
 
     fn start(&mut self, job: JobId, gpus: &GpuList, now: Time) {
+        self.break_promises(|handover| handover.job == job);
+        self.enter(job, Phase::Running, now);
         self.pool.take(gpus, self.slice(job));
         let state = &mut self.jobs[job.index()];
         state.overhead = if state.starts > 0 { self.restart.cost } else { Span::ZERO };
@@ -317,7 +454,7 @@ impl State {
     fn leave_gpus(&mut self, job: JobId, now: Time, next: Phase) {
         let slice = self.slice(job);
         let state = &mut self.jobs[job.index()];
-        if state.phase == Phase::Running {
+        if state.phase.has_gpus() {
             let held = now.since(state.since);
             state.service += gpu_time(self.bound.job(job), held.minus(state.overhead));
             for gpu in &state.gpus {
@@ -339,6 +476,9 @@ impl State {
                 let others = self.sharers_of(&gpus);
                 self.change_paces(&others, now);
             }
+            for handover in &mut self.handovers {
+                handover.after.retain(|other| *other != job);
+            }
         }
         self.enter(job, next, now);
     }
@@ -347,6 +487,7 @@ impl State {
         let state = &mut self.jobs[job.index()];
         self.waiting -= usize::from(state.phase == Phase::Waiting);
         self.running -= usize::from(state.phase == Phase::Running);
+        self.stopping -= usize::from(state.phase == Phase::Stopping);
         self.waiting += usize::from(next == Phase::Waiting);
         self.running += usize::from(next == Phase::Running);
         state.phase = next;
@@ -411,11 +552,18 @@ impl State {
         if before != after {
             self.pool.set_outside(gpu, before, after);
             self.outside_changes += 1;
+            if after.share > MilliGpu(0) {
+                self.break_promises(|handover| handover.gpus.contains(&gpu));
+            }
         }
     }
 
     fn set_node_up(&mut self, node: NodeId, up: bool) {
         self.nodes_up[node.index()] = up;
+        if !up {
+            let gpus = self.bound.cluster.nodes[node.index()].gpus.clone();
+            self.break_promises(|handover| handover.gpus.iter().any(|gpu| gpus.contains(&gpu.0)));
+        }
         self.pool.set_node_up(node, up);
     }
 }

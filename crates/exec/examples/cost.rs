@@ -71,6 +71,7 @@ fn spec(dir: &Path, command: &[&str]) -> RunSpec {
     RunSpec {
         job: 1,
         attempt: 1,
+        identity: None,
         command: command.iter().map(Into::into).collect(),
         cwd: "/".into(),
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],

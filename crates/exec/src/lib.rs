@@ -1,4 +1,7 @@
-//! Running jobs. Each job has one small supervisor process of its own, so that the daemon can be killed, upgraded or
+//! Where jobs run. [`Executor`] is the contract: inventory, start, stop, adopt, logs, and events about them. [`LocalExecutor`] is this
+//! machine. With the feature `testing` there are a fake executor (`fake`) and the suite that each executor passes (`contract`).
+//!
+//! On this machine, each job has one small supervisor process of its own, so that the daemon can be killed, upgraded or
 //! crash while jobs run, and no exit status is ever lost or guessed.
 //!
 //! The daemon and a supervisor share nothing but a *run directory*, one for each attempt of a job:
@@ -25,11 +28,19 @@
 //! A supervisor outlives the daemon only if nobody kills it for the daemon's sake: a systemd unit of the daemon needs
 //! `KillMode=process`, and jobs' cgroups must not be below the unit's own unless it has `Delegate=yes`.
 
+#[cfg(feature = "testing")]
+pub mod contract;
+mod executor;
+#[cfg(feature = "testing")]
+pub mod fake;
 mod local;
+
+pub use executor::*;
 
 pub use local::adopt::{AdoptError, Adopted, LostReason, adopt};
 pub use local::cgroup::cgroup_root;
-pub use local::identity::Identity;
+pub use local::executor::{LocalExecutor, LocalNode, LocalSettings};
+pub use local::identity::{Identity, parent_of};
 pub use local::launch::{LaunchError, Launcher, Supervisor};
 pub use local::leftovers::{job_processes, job_processes_in, kill_leftovers};
 pub use local::nursery::nurse;

@@ -1,6 +1,6 @@
-//! How a call is answered: who is asked, what stands in the way, and writing to where the caller points.
+//! How a call is answered: the device that is asked, faults that the state file asks for, and writing to where the caller points.
 
-use crate::state::{self, Device, Machine, State};
+use crate::state::{self, Device, Machine, NvmlState};
 use nvml_wrapper_sys::bindings::{
     nvmlDevice_t, nvmlReturn_enum_NVML_ERROR_DRIVER_NOT_LOADED as DRIVER_NOT_LOADED,
     nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND as FUNCTION_NOT_FOUND, nvmlReturn_enum_NVML_ERROR_GPU_IS_LOST as GPU_IS_LOST,
@@ -40,7 +40,7 @@ impl Asked<'_> {
 }
 
 /// The machine, if the library is in a state to speak of it.
-pub fn machine<'a>(state: &'a State, symbol: &str) -> Answer<&'a Machine> {
+pub fn machine<'a>(state: &'a NvmlState, symbol: &str) -> Answer<&'a Machine> {
     let machine = state.machine.as_ref().ok_or(DRIVER_NOT_LOADED)?;
     if !machine.driver_loaded {
         return Err(DRIVER_NOT_LOADED);
@@ -75,12 +75,12 @@ pub fn reachable(asked: &Asked<'_>) -> Answer {
 }
 
 /// Answers a call about a device.
-pub fn about(symbol: &str, handle: nvmlDevice_t, answer: impl FnOnce(&State, &Asked<'_>) -> Answer) -> nvmlReturn_t {
+pub fn about(symbol: &str, handle: nvmlDevice_t, answer: impl FnOnce(&NvmlState, &Asked<'_>) -> Answer) -> nvmlReturn_t {
     state::with(|state| code(find(state, symbol, handle).and_then(|asked| answer(state, &asked))))
 }
 
 /// The device behind a handle.
-pub fn find<'a>(state: &'a State, symbol: &str, handle: nvmlDevice_t) -> Answer<Asked<'a>> {
+pub fn find<'a>(state: &'a NvmlState, symbol: &str, handle: nvmlDevice_t) -> Answer<Asked<'a>> {
     let machine = machine(state, symbol)?;
     let uuid = handle.addr().checked_sub(1).and_then(|place| state.handles.get(place)).ok_or(INVALID_ARGUMENT)?;
     let asked = everything(machine).find(|asked| asked.device.uuid == *uuid).ok_or(GPU_IS_LOST)?;
@@ -89,7 +89,7 @@ pub fn find<'a>(state: &'a State, symbol: &str, handle: nvmlDevice_t) -> Answer<
 }
 
 /// The handle of a device; the same device has the same one for ever.
-pub fn handle(state: &mut State, uuid: &str) -> nvmlDevice_t {
+pub fn handle(state: &mut NvmlState, uuid: &str) -> nvmlDevice_t {
     let place = state.handles.iter().position(|known| known == uuid).unwrap_or_else(|| {
         state.handles.push(uuid.to_owned());
         state.handles.len() - 1

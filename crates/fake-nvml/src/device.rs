@@ -1,7 +1,7 @@
 //! Calls about one device: what it is, how it does, and the two things that may be set.
 
 use crate::answer::{Asked, about, code, find, get, put, put_if_known, put_text};
-use crate::state::{self, ComputeMode, Device, Setting, State};
+use crate::state::{self, ComputeMode, Device, NvmlState, Setting};
 use nvml_wrapper_sys::bindings::{
     nvmlBAR1Memory_t, nvmlComputeMode_t, nvmlDevice_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t,
     nvmlReturn_enum_NVML_ERROR_ARGUMENT_VERSION_MISMATCH as ARGUMENT_VERSION_MISMATCH,
@@ -44,43 +44,43 @@ macro_rules! figures {
 }
 
 figures! {
-    nvmlDeviceGetIndex -> c_uint: |_: &State, asked: &Asked<'_>| Some(asked.index);
-    nvmlDeviceGetMinorNumber -> c_uint: |_: &State, asked: &Asked<'_>| {
+    nvmlDeviceGetIndex -> c_uint: |_: &NvmlState, asked: &Asked<'_>| Some(asked.index);
+    nvmlDeviceGetMinorNumber -> c_uint: |_: &NvmlState, asked: &Asked<'_>| {
         let (gpu, index) = asked.gpu();
         Some(gpu.minor.unwrap_or(index))
     };
-    nvmlDeviceGetMemoryInfo -> nvmlMemory_t: |_: &State, asked: &Asked<'_>| {
+    nvmlDeviceGetMemoryInfo -> nvmlMemory_t: |_: &NvmlState, asked: &Asked<'_>| {
         let (total, used) = memory(asked.device)?;
         Some(nvmlMemory_t { total, used, free: total.saturating_sub(used) })
     };
-    nvmlDeviceGetBAR1MemoryInfo -> nvmlBAR1Memory_t: |_: &State, asked: &Asked<'_>| {
+    nvmlDeviceGetBAR1MemoryInfo -> nvmlBAR1Memory_t: |_: &NvmlState, asked: &Asked<'_>| {
         let total = asked.device.bar1_total_mib?.saturating_mul(MIB);
         let used = asked.device.bar1_used_mib.unwrap_or(0).saturating_mul(MIB);
         Some(nvmlBAR1Memory_t { bar1Total: total, bar1Used: used, bar1Free: total.saturating_sub(used) })
     };
-    nvmlDeviceGetUtilizationRates -> nvmlUtilization_t: |_: &State, asked: &Asked<'_>| {
+    nvmlDeviceGetUtilizationRates -> nvmlUtilization_t: |_: &NvmlState, asked: &Asked<'_>| {
         let gpu = asked.device.utilisation?;
         Some(nvmlUtilization_t { gpu, memory: asked.device.memory_utilisation.unwrap_or(0) })
     };
-    nvmlDeviceGetPowerUsage -> c_uint: |_: &State, asked: &Asked<'_>| asked.device.power_watts.map(milli);
-    nvmlDeviceGetPowerManagementLimit -> c_uint: |state: &State, asked: &Asked<'_>| power_limit(state, asked.device).map(milli);
-    nvmlDeviceGetEnforcedPowerLimit -> c_uint: |state: &State, asked: &Asked<'_>| power_limit(state, asked.device).map(milli);
-    nvmlDeviceGetPowerManagementDefaultLimit -> c_uint: |_: &State, asked: &Asked<'_>| asked.device.power_limit_watts.map(milli);
+    nvmlDeviceGetPowerUsage -> c_uint: |_: &NvmlState, asked: &Asked<'_>| asked.device.power_watts.map(milli);
+    nvmlDeviceGetPowerManagementLimit -> c_uint: |state: &NvmlState, asked: &Asked<'_>| power_limit(state, asked.device).map(milli);
+    nvmlDeviceGetEnforcedPowerLimit -> c_uint: |state: &NvmlState, asked: &Asked<'_>| power_limit(state, asked.device).map(milli);
+    nvmlDeviceGetPowerManagementDefaultLimit -> c_uint: |_: &NvmlState, asked: &Asked<'_>| asked.device.power_limit_watts.map(milli);
     nvmlDeviceGetTotalEnergyConsumption -> c_ulonglong:
-        |_: &State, asked: &Asked<'_>| asked.device.energy_joules.map(|joules| (joules * 1000.0).round() as c_ulonglong);
-    nvmlDeviceGetComputeMode -> nvmlComputeMode_t: |state: &State, asked: &Asked<'_>| {
+        |_: &NvmlState, asked: &Asked<'_>| asked.device.energy_joules.map(|joules| (joules * 1000.0).round() as c_ulonglong);
+    nvmlDeviceGetComputeMode -> nvmlComputeMode_t: |state: &NvmlState, asked: &Asked<'_>| {
         let told = asked.device.compute_mode?;
         Some(*state.compute_modes.get(&asked.device.uuid).unwrap_or(&told) as nvmlComputeMode_t)
     };
     nvmlDeviceGetMaxMigDeviceCount -> c_uint:
-        |_: &State, asked: &Asked<'_>| asked.parent.is_none().then(|| mig_mode(asked.device).map_or(0, |_| MIG_PARTS_MAX));
-    nvmlDeviceIsMigDeviceHandle -> c_uint: |_: &State, asked: &Asked<'_>| Some(c_uint::from(asked.parent.is_some()));
-    nvmlDeviceGetGpuInstanceId -> c_uint: |_: &State, asked: &Asked<'_>| gpu_instance(asked);
+        |_: &NvmlState, asked: &Asked<'_>| asked.parent.is_none().then(|| mig_mode(asked.device).map_or(0, |_| MIG_PARTS_MAX));
+    nvmlDeviceIsMigDeviceHandle -> c_uint: |_: &NvmlState, asked: &Asked<'_>| Some(c_uint::from(asked.parent.is_some()));
+    nvmlDeviceGetGpuInstanceId -> c_uint: |_: &NvmlState, asked: &Asked<'_>| gpu_instance(asked);
     nvmlDeviceGetComputeInstanceId -> c_uint:
-        |_: &State, asked: &Asked<'_>| asked.parent.map(|_| asked.device.compute_instance.unwrap_or(0));
-    nvmlDeviceGetPciInfo -> nvmlPciInfo_t: |_: &State, asked: &Asked<'_>| Some(pci(&asked.pci_bus_id()));
-    nvmlDeviceGetPciInfo_v2 -> nvmlPciInfo_t: |_: &State, asked: &Asked<'_>| Some(pci(&asked.pci_bus_id()));
-    nvmlDeviceGetPciInfo_v3 -> nvmlPciInfo_t: |_: &State, asked: &Asked<'_>| Some(pci(&asked.pci_bus_id()));
+        |_: &NvmlState, asked: &Asked<'_>| asked.parent.map(|_| asked.device.compute_instance.unwrap_or(0));
+    nvmlDeviceGetPciInfo -> nvmlPciInfo_t: |_: &NvmlState, asked: &Asked<'_>| Some(pci(&asked.pci_bus_id()));
+    nvmlDeviceGetPciInfo_v2 -> nvmlPciInfo_t: |_: &NvmlState, asked: &Asked<'_>| Some(pci(&asked.pci_bus_id()));
+    nvmlDeviceGetPciInfo_v3 -> nvmlPciInfo_t: |_: &NvmlState, asked: &Asked<'_>| Some(pci(&asked.pci_bus_id()));
 }
 
 /// Which instance a part is; they count from 1 unless the file says otherwise.
@@ -96,7 +96,7 @@ fn memory(device: &Device) -> Option<(u64, u64)> {
     Some((device.memory_total_mib?.saturating_mul(MIB), device.memory_used_mib().saturating_mul(MIB)))
 }
 
-fn power_limit(state: &State, device: &Device) -> Option<f64> {
+fn power_limit(state: &NvmlState, device: &Device) -> Option<f64> {
     let told = device.power_limit_watts?;
     Some(*state.power_limits.get(&device.uuid).unwrap_or(&told))
 }

@@ -1,7 +1,7 @@
 //! Calls about the library and the machine: starting, stopping, versions, errors in words, and finding devices.
 
 use crate::answer::{Answer, code, everything, get_text, handle, machine, put, put_text, reachable};
-use crate::state::{self, State};
+use crate::state::{self, NvmlState};
 use nvml_wrapper_sys::bindings::{
     nvmlDevice_t, nvmlReturn_enum_NVML_ERROR_DRIVER_NOT_LOADED as DRIVER_NOT_LOADED,
     nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT, nvmlReturn_enum_NVML_ERROR_NOT_FOUND as NOT_FOUND,
@@ -120,7 +120,7 @@ extern "C" fn nvmlDeviceGetCount_v2(to: *mut c_uint) -> nvmlReturn_t {
 }
 
 /// Gives out a handle for the device with the UUID that `choose` finds.
-fn give(to: *mut nvmlDevice_t, choose: impl FnOnce(&State) -> Answer<String>) -> nvmlReturn_t {
+fn give(to: *mut nvmlDevice_t, choose: impl FnOnce(&NvmlState) -> Answer<String>) -> nvmlReturn_t {
     state::with(|state| {
         let uuid = choose(state);
         code(uuid.and_then(|uuid| put(to, handle(state, &uuid))))

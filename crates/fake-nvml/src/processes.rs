@@ -61,7 +61,7 @@ lists! {
     nvmlDeviceGetMPSComputeRunningProcesses_v3: Mps as nvmlProcessInfo_v2_t, version_2;
 }
 
-/// One sample for each process that has a figure, taken now. Nobody there: `NOT_FOUND`, as the driver says of an idle device.
+/// One sample for each process that has a figure, taken now. Without processes: `NOT_FOUND`, as the driver says of an idle device.
 #[unsafe(no_mangle)]
 extern "C" fn nvmlDeviceGetProcessUtilization(
     device: nvmlDevice_t,

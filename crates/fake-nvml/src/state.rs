@@ -152,7 +152,7 @@ impl Watched {
 }
 
 /// Everything the library remembers between calls.
-pub struct State {
+pub struct NvmlState {
     file: Watched,
     log: Watched,
     pub machine: Option<Machine>,
@@ -166,12 +166,12 @@ pub struct State {
     pub handles: Vec<String>,
 }
 
-static STATE: Mutex<Option<State>> = Mutex::new(None);
+static STATE: Mutex<Option<NvmlState>> = Mutex::new(None);
 
 /// The state, fresh, for one call.
-pub fn with<T>(call: impl FnOnce(&mut State) -> T) -> T {
-    let mut guard: MutexGuard<'_, Option<State>> = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-    let state = guard.get_or_insert_with(|| State {
+pub fn with<T>(call: impl FnOnce(&mut NvmlState) -> T) -> T {
+    let mut guard: MutexGuard<'_, Option<NvmlState>> = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    let state = guard.get_or_insert_with(|| NvmlState {
         file: Watched { variable: "FAKE_NVML", stamp: None },
         log: Watched { variable: "FAKE_NVML_LOG", stamp: None },
         machine: None,
@@ -185,7 +185,7 @@ pub fn with<T>(call: impl FnOnce(&mut State) -> T) -> T {
     call(state)
 }
 
-impl State {
+impl NvmlState {
     fn refresh(&mut self) {
         if let Some(machine) = self.file.changed().and_then(|text| serde_json::from_str(&text).ok()) {
             self.machine = Some(machine);

@@ -1,10 +1,10 @@
-//! Gavel's rounds told as events: who was submitted, started, stopped and finished when.
+//! Gavel's rounds as events: jobs that are submitted, started, stopped and finished.
 //!
 //! A job that is given the workers it had in the round before simply goes on. Events of one round are held back until it is
 //! over and told in the order of time; at one moment, ends come first, then arrivals, then stops, then starts.
 
 use crate::setting::Setting;
-use rota_core::{Event, EventKind, FailReason, GpuList, JobId, Time};
+use rota_core::{End, Event, EventKind, GpuList, JobId, Time};
 use std::collections::BTreeMap;
 
 /// The moment of so many seconds, to the nanosecond.
@@ -32,15 +32,15 @@ impl<'a> Teller<'a> {
 
     pub fn finished(&mut self, job: u32, seconds: f64) {
         self.on.remove(&job);
-        self.held.push((moment(seconds), 0, EventKind::Finished { job: JobId(job) }));
+        self.held.push((moment(seconds), 0, EventKind::ended(JobId(job), End::Finished)));
     }
 
     pub fn failed(&mut self, job: u32, seconds: f64) {
         self.on.remove(&job);
-        self.held.push((moment(seconds), 0, EventKind::Failed { job: JobId(job), reason: FailReason::Crashed }));
+        self.held.push((moment(seconds), 0, EventKind::ended(JobId(job), End::Crashed)));
     }
 
-    /// Who runs from this moment on, with the type and the workers; everybody else is stopped.
+    /// The jobs that run from this moment on, with their types and workers; all others are stopped.
     pub fn round<'r>(&mut self, seconds: f64, setting: &Setting, runs: impl Iterator<Item = (u32, usize, &'r [u32])>) {
         let now = moment(seconds);
         let mut before = std::mem::take(&mut self.on);
@@ -50,14 +50,14 @@ impl<'a> Teller<'a> {
             let was = before.remove(&job);
             if was.as_ref() != Some(&gpus) {
                 if was.is_some() {
-                    self.held.push((now, 2, EventKind::Preempted { job: JobId(job) }));
+                    self.held.push((now, 2, EventKind::ended(JobId(job), End::Preempted)));
                 }
-                self.held.push((now, 3, EventKind::Started { job: JobId(job), gpus: gpus.clone() }));
+                self.held.push((now, 3, EventKind::started(JobId(job), gpus.clone())));
             }
             self.on.insert(job, gpus);
         }
         for job in before.into_keys() {
-            self.held.push((now, 2, EventKind::Preempted { job: JobId(job) }));
+            self.held.push((now, 2, EventKind::ended(JobId(job), End::Preempted)));
         }
         self.flush();
     }

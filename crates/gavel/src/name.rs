@@ -24,7 +24,7 @@ pub(crate) enum Worth {
     CostSlo,
 }
 
-/// A policy.
+/// The policies of Gavel's simulator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum PolicyName {
     Fifo(Awareness),

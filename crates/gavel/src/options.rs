@@ -101,18 +101,18 @@ impl Prices {
 /// Why Gavel cannot run something.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GavelError {
-    /// Not a policy of Gavel's.
+    /// The name is not a policy of Gavel's.
     #[error("policy `{given}` is not one that Gavel has; it has {known}")]
     UnknownPolicy {
-        /// What was given.
+        /// The text that was given.
         given: String,
-        /// What there is.
+        /// The names that are known.
         known: String,
     },
     /// A parameter that makes no sense.
     #[error("policy `{given}`: {problem}")]
     Parameter {
-        /// What was given.
+        /// The text that was given.
         given: String,
         /// What is wrong.
         problem: &'static str,
@@ -120,11 +120,11 @@ pub enum GavelError {
     /// An option out of its range.
     #[error("{name}: {value} must be {wanted}")]
     Option {
-        /// The option.
+        /// The option's name.
         name: &'static str,
-        /// Its value.
+        /// The value that was given.
         value: f64,
-        /// What it must be.
+        /// What the value must be.
         wanted: &'static str,
     },
     /// A job Gavel has no notion of.
@@ -144,19 +144,19 @@ pub enum GavelError {
     /// The policy needs something that is not there.
     #[error("policy `{policy}` needs {missing}")]
     Missing {
-        /// The policy.
+        /// The policy's name.
         policy: String,
-        /// What it needs.
+        /// The inputs that are missing.
         missing: String,
     },
     /// No job makes progress any more, and none will.
     #[error("after {seconds} s no job makes progress any more under `{policy}`: {jobs} jobs wait for ever")]
     Stuck {
-        /// The policy.
+        /// The policy's name.
         policy: String,
-        /// When.
+        /// The simulated second at which it happened.
         seconds: f64,
-        /// Jobs left.
+        /// The jobs that had not ended by then.
         jobs: usize,
     },
     /// A solver gave up where it must not.

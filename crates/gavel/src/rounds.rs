@@ -1,18 +1,18 @@
-//! Rounds: when shares are computed anew, who runs in the next round, and on which workers.
+//! Rounds: when shares are computed anew, which jobs run in the next round, and on which workers.
 //!
 //! Rows (jobs and pairs) are kept in the order in which Gavel creates them, which breaks ties: a job comes after all earlier
 //! jobs and their pairs, and is followed by its own pairs with them.
 
-use crate::policies::{JobView, PairView, Policy, Shares, View};
+use crate::policies::{GavelPolicy, JobView, PairView, Shares, View};
 use crate::setting::Setting;
 use rota_core::mersenne::Mersenne;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// Priority per unit of share of somebody that has not run at all.
+/// Priority per unit of share of a job that has not run at all.
 const NEVER_RAN_FACTOR: f64 = 1e9;
 
-/// Who runs together: one job, or two with the smaller id first.
+/// Jobs that run together: one job, or two with the smaller id first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Party {
     pub first: u32,
@@ -88,7 +88,7 @@ pub(crate) struct Rules {
 }
 
 /// Progress of the jobs, as the policy is told it.
-pub(crate) struct State<'a> {
+pub(crate) struct RoundState<'a> {
     pub now_seconds: f64,
     pub steps_left: &'a dyn Fn(u32) -> f64,
     pub prices: Option<&'a [f64]>,
@@ -167,7 +167,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Settles accounts of the time since shares were last computed, and computes them.
-    pub fn reset(&mut self, policy: &mut dyn Policy, state: &State<'_>) -> Result<(), crate::GavelError> {
+    pub fn reset(&mut self, policy: &mut dyn GavelPolicy, state: &RoundState<'_>) -> Result<(), crate::GavelError> {
         let elapsed_seconds = state.now_seconds - self.last_reset_seconds;
         self.given_seconds.fill(0.0);
         for row in &mut self.rows {
@@ -195,7 +195,7 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    fn shares(&self, order: &[usize], policy: &mut dyn Policy, state: &State<'_>) -> Result<Shares, crate::GavelError> {
+    fn shares(&self, order: &[usize], policy: &mut dyn GavelPolicy, state: &RoundState<'_>) -> Result<Shares, crate::GavelError> {
         let mut jobs = Vec::new();
         let mut pairs = Vec::new();
         for &row in order {
@@ -217,7 +217,7 @@ impl<'a> Rounds<'a> {
             let members = [position(party.first), position(second)];
             pairs.push(PairView { members, speeds: self.setting.pair_speeds(party.first, second) });
         }
-        let &State { now_seconds, prices, reference_type, .. } = state;
+        let &RoundState { now_seconds, prices, reference_type, .. } = state;
         let view = View { now_seconds, counts: &self.counts, reference_type, prices, jobs, pairs };
         let is_empty = view.jobs.is_empty();
         let shares = policy.allocate(&view)?;
@@ -230,7 +230,7 @@ impl<'a> Rounds<'a> {
         rows.flat_map(|row| row.cells.iter().enumerate().map(|(kind, cell)| (row.party, kind, cell.share, cell.speeds)))
     }
 
-    /// Chooses who runs in the next round, and where.
+    /// Chooses the jobs of the next round, and their workers.
     pub fn choose(&mut self) -> Vec<Assignment> {
         let mut order = self.setting.fill_order.clone();
         if self.rules.shuffles_types {

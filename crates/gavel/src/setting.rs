@@ -23,7 +23,7 @@ pub(crate) struct WorkerType {
 pub(crate) struct GavelJob {
     pub steps: f64,
     pub arrival_seconds: f64,
-    /// Gang size.
+    /// The job's gang size.
     pub gpus: u32,
     pub weight: f64,
     pub deadline_seconds: Option<f64>,
@@ -116,7 +116,8 @@ fn gavel_job(
     }
     let job_type = bound.names.text(job.kind);
     let measured = |name: &str| table.get(job_type, job.gpus, name).unwrap_or(0.0);
-    let in_steps = job.steps > 0.0 && types.iter().any(|kind| measured(&kind.name) > 0.0);
+    let truth = bound.truth(job.id);
+    let in_steps = truth.steps > 0.0 && types.iter().any(|kind| measured(&kind.name) > 0.0);
     let mut speeds = if in_steps {
         types.iter().map(|kind| measured(&kind.name)).collect::<Vec<_>>()
     } else {
@@ -135,7 +136,7 @@ fn gavel_job(
         return Err(refuse("can run on no GPU type alone: Gavel keeps a gang on one type that has a throughput for it"));
     }
     Ok(GavelJob {
-        steps: if in_steps { job.steps } else { job.work.seconds() },
+        steps: if in_steps { truth.steps } else { truth.work.seconds() },
         arrival_seconds: job.arrival.seconds(),
         gpus: job.gpus,
         weight: job.weight,

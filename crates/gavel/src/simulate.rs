@@ -5,8 +5,8 @@
 
 use crate::events::{Teller, moment};
 use crate::name::PolicyName;
-use crate::policies::{self, Policy};
-use crate::rounds::{Assignment, Rounds, Rules, State};
+use crate::policies::{self, GavelPolicy};
+use crate::rounds::{Assignment, RoundState, Rounds, Rules};
 use crate::setting::Setting;
 use crate::{GavelError, GavelOptions};
 use rota_core::{Bound, Event, ThroughputTable, Time};
@@ -25,9 +25,9 @@ const REFERENCE_TYPE: &str = "v100";
 pub struct GavelTally {
     /// The clock at the end.
     pub end: Time,
-    /// Events told.
+    /// The events that the observer received.
     pub events: u64,
-    /// Allocations computed.
+    /// The allocations that the policy computed.
     pub decisions: u64,
     /// Seconds spent computing them, in all.
     pub decision_seconds: f64,
@@ -168,7 +168,7 @@ struct Simulation<'a> {
     policy_name: &'a str,
     setting: &'a Setting,
     options: &'a GavelOptions,
-    policy: Box<dyn Policy>,
+    policy: Box<dyn GavelPolicy>,
     rounds: Rounds<'a>,
     teller: Teller<'a>,
     reference_type: Option<usize>,
@@ -231,7 +231,7 @@ impl Simulation<'_> {
     }
 
     /// To the end of the round, or with nothing running to the next arrival. As Gavel does, the beginning of the next round is
-    /// not moved over a gap, so that the gap is charged to who runs first after it.
+    /// not moved over a gap, so that the gap is charged to the job that runs first after it.
     fn advance_clock(&mut self) {
         let latest = self.running.iter().map(|task| task.finish_seconds).reduce(f64::max);
         match (latest, self.next_arrival_seconds()) {
@@ -241,7 +241,7 @@ impl Simulation<'_> {
                 self.round_end_seconds = Some(latest);
             }
             (None, Some(arrival)) => self.now_seconds = arrival,
-            // Everybody waits for a share that only a new allocation can give.
+            // All jobs wait for a share that only a new allocation can give.
             (None, None) => self.rounds.last_reset_seconds = 0.0,
         }
     }
@@ -340,7 +340,7 @@ impl Simulation<'_> {
             return Ok(());
         }
         let steps_left = |job: u32| self.setting.jobs[job as usize].steps - self.jobs[job as usize].steps_done;
-        let state = State {
+        let state = RoundState {
             now_seconds: self.now_seconds,
             steps_left: &steps_left,
             prices: self.prices.as_deref(),

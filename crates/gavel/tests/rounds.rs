@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use rota_core::bind::BadJobs;
-use rota_core::{Bound, Cluster, Event, EventKind, GpuId, Job, JobId, Span, ThroughputTable, Time, Workload};
+use rota_core::{Bound, Cluster, End, Event, EventKind, GpuId, Job, JobId, Span, ThroughputTable, Time, Workload};
 use rota_gavel::{GavelError, GavelOptions, GavelTally, POLICY_NAMES, Prices, simulate};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,7 +71,10 @@ fn a_gang_with_fewer_steps_left_than_gpus_is_given_up() {
     let (tally, events) = run(&bound, "fifo-perf", &GavelOptions::default());
     assert_eq!(tally.completions[0], None);
     assert!(is_near(tally.completions[1].unwrap(), 360.8));
-    let failed = events.iter().filter(|event| matches!(event.kind, EventKind::Failed { .. })).count();
+    let failed = events
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::Ended { end: End::Crashed | End::Dependency | End::NeverFits, .. }))
+        .count();
     assert_eq!(failed, 1);
 }
 
@@ -166,7 +169,7 @@ fn check_events(bound: &Bound, events: &[Event], packs: bool, note: &str) -> BTr
                 assert_eq!(event.time_ns, bound.job(*job).arrival, "{note}");
                 assert!(submitted.insert(*job), "{note}");
             }
-            EventKind::Started { job, gpus } => {
+            EventKind::Started { job, gpus, .. } => {
                 assert!(submitted.contains(job) && !ended.contains_key(job), "{note}: {event:?}");
                 assert_eq!(gpus.len(), bound.job(*job).gpus as usize, "{note}: {event:?}");
                 for gpu in gpus {
@@ -175,8 +178,9 @@ fn check_events(bound: &Bound, events: &[Event], packs: bool, note: &str) -> BTr
                 }
                 assert!(on.insert(*job, gpus.to_vec()).is_none(), "{note}: {event:?}");
             }
-            EventKind::Preempted { job } => assert!(on.remove(job).is_some(), "{note}: {event:?}"),
-            EventKind::Finished { job } | EventKind::Failed { job, .. } => {
+            EventKind::Ended { job, end: End::Preempted, .. } => assert!(on.remove(job).is_some(), "{note}: {event:?}"),
+            EventKind::Ended { job, end: End::Finished, .. }
+            | EventKind::Ended { job, end: End::Crashed | End::Dependency | End::NeverFits, .. } => {
                 assert!(on.remove(job).is_some(), "{note}: {event:?}");
                 ended.insert(*job, event.time_ns);
             }

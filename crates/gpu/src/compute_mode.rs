@@ -1,8 +1,8 @@
-//! Who may use a device, asked and set: the one thing about a device that Rota changes, and only for [`Mps`](crate::Mps).
+//! Compute modes, read and set: the one thing about a device that Rota changes, and only for [`Mps`](crate::Mps).
 
 use crate::ComputeMode;
 
-/// Asks and sets who may use a device.
+/// Reads and sets the compute modes of devices.
 pub trait ComputeModes {
     /// The mode of a device now; [`ComputeMode::Unknown`] if the driver does not say.
     fn get(&self, uuid: &str) -> Result<ComputeMode, ModeError>;

@@ -19,7 +19,7 @@ pub struct Device {
     pub memory_total_mib: u64,
     /// The most it may draw, as now enforced.
     pub power_limit_watts: Option<f64>,
-    /// Who may use it.
+    /// The processes that may use the device.
     pub compute_mode: ComputeMode,
     /// The UUID of the GPU it is a part of, if it is one.
     pub mig_parent: Option<String>,
@@ -34,15 +34,15 @@ impl Device {
     }
 }
 
-/// Who may use a device.
+/// The processes that may use a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComputeMode {
     /// Any number of processes.
     Default,
-    /// Nobody.
+    /// No process may use the GPU.
     Prohibited,
-    /// One process at a time.
+    /// One process at a time may use the GPU.
     ExclusiveProcess,
     /// The driver does not say.
     #[default]
@@ -60,13 +60,13 @@ pub struct Reading {
     pub utilisation_percent: Option<u32>,
     /// Share of the last moments in which memory was read or written.
     pub memory_utilisation_percent: Option<u32>,
-    /// Power drawn.
+    /// The power the GPU draws.
     pub power_watts: Option<f64>,
     /// Energy drawn since the driver was loaded: a counter, which falls only when that happens again.
     pub energy_joules: Option<f64>,
-    /// How warm it is.
+    /// The GPU's temperature.
     pub temperature_c: Option<u32>,
-    /// Who is on it, by process id; each process once.
+    /// The processes on the device, by process id; each once.
     pub processes: Vec<Process>,
 }
 
@@ -79,7 +79,7 @@ pub struct Process {
     pub memory_mib: Option<u64>,
     /// Its share of the device in the last moments; `None` too if it did nothing in them.
     pub utilisation_percent: Option<u32>,
-    /// What it does there.
+    /// What the process does on the GPU.
     pub kind: ProcessKind,
 }
 
@@ -87,9 +87,9 @@ pub struct Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessKind {
-    /// It computes.
+    /// The process computes.
     Compute,
-    /// It draws.
+    /// The process draws on a screen.
     Graphics,
 }
 
@@ -110,7 +110,7 @@ pub enum GpuError {
     /// NVIDIA's library is not there.
     #[error("cannot load NVIDIA's management library `{path}`: {problem}; install the NVIDIA driver, or use virtual GPUs")]
     Library {
-        /// What was to be loaded.
+        /// The library that was to be loaded.
         path: String,
         /// What the loader said.
         problem: String,
@@ -121,9 +121,9 @@ pub enum GpuError {
     /// A description of virtual GPUs that is none.
     #[error("virtual GPUs `{given}`: {problem}; write types and counts such as `a100:4,t4:2`, with memory in MiB `a100:4:40960`")]
     Spec {
-        /// What was given.
+        /// The text that was given.
         given: String,
-        /// What is wrong with it.
+        /// What is wrong with the text.
         problem: String,
     },
 }

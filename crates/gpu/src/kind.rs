@@ -1,6 +1,6 @@
 //! The type of a GPU in one word, from its maker's name for it.
 
-/// Words that say who made it or for whom, not what it is.
+/// Words that name the maker or the market, not the type.
 const MAKERS: &[&str] = &["nvidia", "tesla", "geforce", "quadro", "grid", "amd", "instinct", "radeon", "virtual"];
 /// Families whose name is part of the type: `rtx4090`, `titanv`.
 const FAMILIES: &[&str] = &["rtx", "gtx", "gt", "titan"];
@@ -9,7 +9,7 @@ const VARIANTS: &[&str] = &["ti", "super", "ada", "pro", "max", "v", "x", "xp", 
 
 /// The type word of a device, in lower case: `NVIDIA A100-SXM4-40GB` is an `a100`, `NVIDIA GeForce RTX 2080 Ti` an `rtx2080ti`, and
 /// `NVIDIA A100-SXM4-40GB MIG 1g.5gb` an `a100-mig-1g.5gb`. Boards of one chip are one type, whatever their memory or socket: what
-/// they have of those is in the device. A name nobody thought of gives its words joined; an empty one gives `gpu`.
+/// they have of those is in the device. An unknown name gives its words joined; an empty one gives `gpu`.
 pub fn kind_of(name: &str) -> String {
     let name = name.to_lowercase();
     let (whole, part) = name.split_once(" mig ").map_or((name.as_str(), None), |(whole, part)| (whole, Some(part.trim())));

@@ -1,4 +1,4 @@
-//! The GPUs of one machine: which there are, what they do now, what has changed about them, and how several jobs share one.
+//! The GPUs of one machine: which there are, what they do now, and how several jobs share one.
 //!
 //! [`Devices`] is the seam. Behind it are [`Nvml`] (NVIDIA's GPUs through NVIDIA's own library, opened at run time) and [`Virtual`]
 //! (GPUs that do not exist, for machines without any). What a device does not tell is `None`, never an error and never 0.
@@ -7,7 +7,6 @@
 
 mod compute_mode;
 mod device;
-pub mod events;
 mod kind;
 mod mps;
 mod nvml;
@@ -16,7 +15,6 @@ mod virtual_devices;
 
 pub use compute_mode::{ComputeModes, ModeError};
 pub use device::{ComputeMode, Device, Devices, GpuError, Process, ProcessKind, ReadError, Reading};
-pub use events::{DeviceEvent, Look};
 pub use kind::kind_of;
 pub use mps::{Domain, Mps, MpsError, Recovered, Recovery};
 pub use nvml::Nvml;

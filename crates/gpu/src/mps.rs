@@ -18,7 +18,7 @@ pub use error::MpsError;
 
 use crate::{ComputeMode, ComputeModes, Device, ModeError};
 use control::{Client, Control};
-use folder::{Folder, State};
+use folder::{Folder, MpsState};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -55,9 +55,9 @@ pub struct Mps {
 /// A GPU that jobs may share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// The GPU.
+    /// The GPU's UUID.
     pub uuid: String,
-    /// Whose jobs may share it.
+    /// The user whose jobs may share it.
     pub uid: u32,
     /// What is not as it should be, and what to do about it; sharing works nevertheless.
     pub notes: Vec<String>,
@@ -66,9 +66,9 @@ pub struct Domain {
 /// What became of a domain that an earlier Rota left.
 #[derive(Debug)]
 pub struct Recovered {
-    /// The GPU.
+    /// The GPU's UUID.
     pub uuid: String,
-    /// What was done.
+    /// What was done about the domain.
     pub outcome: Recovery,
 }
 
@@ -80,7 +80,7 @@ pub enum Recovery {
         /// Whether its control daemon answers. If not, [`Mps::start`] starts another for jobs to come.
         answers: bool,
     },
-    /// Nobody uses it: its daemon was ended, if it still ran, and the compute mode put back.
+    /// No process uses it: its daemon was ended, if it still ran, and the compute mode put back.
     Stopped,
     /// It could not be stopped. What is to be put back is still written down.
     Failed(MpsError),
@@ -110,7 +110,7 @@ impl Mps {
     /// server), and a control daemon started. What is done already stays as it is, so this may be called before every job.
     ///
     /// [`MpsError::Busy`] while processes of another user are on the GPU's server. A job that was started and has not used CUDA yet
-    /// cannot be seen there: that one is for the caller to know, who started it.
+    /// cannot be seen there: the caller, which started it, must know of it.
     ///
     /// If the daemon does not start, everything is as it was before.
     pub fn start(&mut self, device: &Device, uid: u32, modes: &dyn ComputeModes) -> Result<Domain, MpsError> {
@@ -129,7 +129,7 @@ impl Mps {
         {
             return Err(MpsError::Busy { uid: known.uid });
         }
-        let mut state = known.unwrap_or_else(|| State::new(uid));
+        let mut state = known.unwrap_or_else(|| MpsState::new(uid));
         state.uid = uid;
         let mut notes = Vec::new();
         let started = claim(&folder, &mut state, device, modes, &mut notes).and_then(|()| match clients {
@@ -214,7 +214,7 @@ impl Mps {
         uuids.into_iter().map(|uuid| Recovered { outcome: outcome(self, &uuid), uuid }).collect()
     }
 
-    /// Whose jobs share a GPU; `None` if it is not shared.
+    /// The user whose jobs share a GPU; `None` if it is not shared.
     pub fn user_of(&self, uuid: &str) -> Option<u32> {
         Folder::of(&self.base, uuid).and_then(|folder| folder.read()).ok().flatten().map(|state| state.uid)
     }
@@ -249,10 +249,10 @@ fn distinct(clients: &[Client]) -> Vec<u32> {
     clients.iter().map(|client| client.pid).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Writes down what is about to be done, then lets nobody onto the GPU but the server.
+/// Writes down what is about to be done, then lets only the server onto the GPU.
 fn claim(
     folder: &Folder,
-    state: &mut State,
+    state: &mut MpsState,
     device: &Device,
     modes: &dyn ComputeModes,
     notes: &mut Vec<String>,
@@ -264,7 +264,7 @@ fn claim(
     match mode {
         ComputeMode::Prohibited => return Err(MpsError::Prohibited { uuid: uuid.clone() }),
         ComputeMode::Default => state.mode_before = Some(mode),
-        // If it is we who set it, what was before is known already.
+        // If Rota set it, the mode before is known already.
         ComputeMode::ExclusiveProcess => {}
         ComputeMode::Unknown => {
             notes.push(
@@ -291,7 +291,7 @@ fn claim(
 }
 
 /// Puts the compute mode back, if it is still the one we set.
-fn put_back(uuid: &str, state: &State, modes: &dyn ComputeModes) -> Result<(), MpsError> {
+fn put_back(uuid: &str, state: &MpsState, modes: &dyn ComputeModes) -> Result<(), MpsError> {
     let Some(before) = state.mode_before else {
         return Ok(());
     };

@@ -73,7 +73,7 @@ impl Nvml {
     /// The library, opened anew if something said that it no longer serves.
     fn reopen(&mut self) -> Result<&Library, GpuError> {
         if self.stale || self.library.is_none() {
-            // The old one is closed first: NVML counts who has it open, and looks for GPUs anew only for the first.
+            // The old one is closed first: NVML counts open handles, and looks for GPUs anew only for the first.
             self.library = None;
             let library = Library::builder().lib_path(&self.path).init().map_err(|error| match error {
                 NvmlError::LibloadingError(error) => {
@@ -251,7 +251,7 @@ fn is_untold(error: &NvmlError) -> bool {
     )
 }
 
-/// A figure that matters to nobody's safety: whatever keeps the driver from telling it, except that the device is gone, it is `None`.
+/// A figure that is only shown: `None` where the driver does not tell it, for whatever reason but that the device is gone.
 fn told<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, NvmlError> {
     match answer {
         Ok(value) => Ok(Some(value)),

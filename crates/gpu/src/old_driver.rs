@@ -1,5 +1,5 @@
 //! The one question that `nvml-wrapper` asks only in a form that drivers before 510 do not know. Those are the last for Kepler GPUs
-//! (K80), which are still in use, and whose memory nobody else tells us.
+//! (K80), which are still in use. No other call tells their processes' memory.
 #![expect(unsafe_code, reason = "a function of NVML's that the safe wrapper does not offer")]
 
 use crate::nvml::Memory;

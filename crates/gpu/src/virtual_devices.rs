@@ -28,7 +28,7 @@ const FULL_CELSIUS: f64 = 80.0;
 pub struct VirtualSpec {
     /// The type, e.g. `a100`.
     pub kind: String,
-    /// How many.
+    /// The number of GPUs of this type.
     pub count: u32,
     /// Memory of each; as the type has it if not given.
     pub memory_mib: Option<u64>,
@@ -71,7 +71,7 @@ fn parse_one(text: &str) -> Result<VirtualSpec, String> {
 /// A process that the queue put on a virtual GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// The GPU.
+    /// The GPU's UUID.
     pub uuid: String,
     /// The process, a real one.
     pub pid: u32,
@@ -150,7 +150,7 @@ impl Modelled {
     }
 }
 
-/// Virtual GPUs.
+/// A set of virtual GPUs.
 #[derive(Debug)]
 pub struct Virtual {
     devices: Vec<Modelled>,
@@ -158,8 +158,8 @@ pub struct Virtual {
     modes: VirtualModes,
 }
 
-/// The compute modes of virtual GPUs, by UUID. They bind nobody. A clone is the same modes, so that whoever sets them need not be
-/// whoever reads the GPUs.
+/// The compute modes of virtual GPUs, by UUID. No process has to obey them. A clone shares the modes, so that one thread can set them
+/// and another read the GPUs.
 #[derive(Clone, Debug)]
 pub struct VirtualModes(Arc<Mutex<BTreeMap<String, ComputeMode>>>);
 

@@ -4,11 +4,7 @@
 //! apart: it starts this program again for itself alone, with a file of its own.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-use rota_gpu::events::compare;
-use rota_gpu::{
-    ComputeMode, ComputeModes, Device, DeviceEvent, Devices, GpuError, Look, ModeError, Nvml, Process, ProcessKind, ReadError,
-    Reading,
-};
+use rota_gpu::{ComputeMode, ComputeModes, Device, Devices, GpuError, ModeError, Nvml, Process, ProcessKind, ReadError, Reading};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
@@ -169,12 +165,11 @@ fn gpus_are_numbered_by_their_place_on_the_bus() {
 }
 
 #[test]
-fn a_lost_gpu_is_an_event_and_its_neighbours_keep_their_numbers() {
-    apart("a_lost_gpu_is_an_event_and_its_neighbours_keep_their_numbers", |machine| {
+fn a_lost_gpu_is_told_and_its_neighbours_keep_their_numbers() {
+    apart("a_lost_gpu_is_told_and_its_neighbours_keep_their_numbers", |machine| {
         machine.is(&json!([gpu(0), gpu(1), gpu(2)]));
         let mut nvml = Nvml::open().unwrap();
         let all = nvml.list().unwrap();
-        let first = Look::default().next(&all, &[]);
 
         let mut lost = gpu(1);
         lost["lost"] = json!(true);
@@ -182,14 +177,10 @@ fn a_lost_gpu_is_an_event_and_its_neighbours_keep_their_numbers() {
         let readings = nvml.read(&[&uuid(0), &uuid(1), &uuid(2)]);
         assert_eq!(readings.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
         assert_eq!(readings[1], Err(ReadError::Lost));
-        let second = first.next(&all, &readings);
-        assert_eq!(compare(&first, &second), [DeviceEvent::Lost(all[1].clone())]);
         assert_eq!(indices(&nvml.list().unwrap()), [(0, uuid(0).as_str()), (2, &uuid(2))]);
 
         machine.is(&json!([gpu(0), gpu(1), gpu(2)]));
-        let again = nvml.list().unwrap();
-        assert_eq!(again, all);
-        assert_eq!(compare(&second, &second.next(&again, &[])), [DeviceEvent::Returned(all[1].clone())]);
+        assert_eq!(nvml.list().unwrap(), all);
     });
 }
 
@@ -229,13 +220,13 @@ fn a_reloaded_driver_is_opened_anew() {
         };
         driver("550.54", 0, 5000.0);
         let mut nvml = Nvml::open().unwrap();
-        let devices = nvml.list().unwrap();
-        let before = Look::default().next(&devices, &nvml.read(&[&uuid(0)]));
+        nvml.list().unwrap();
+        let energy = |nvml: &mut Nvml| read_one(nvml, &uuid(0)).unwrap().energy_joules;
+        assert_eq!(energy(&mut nvml), Some(5000.0));
         driver("550.90", 1, 3.0);
         assert!(matches!(read_one(&mut nvml, &uuid(0)), Err(ReadError::Driver(_))), "the old session is over");
         let devices = nvml.list().unwrap();
-        let after = before.next(&devices, &nvml.read(&[&uuid(0)]));
-        assert_eq!(compare(&before, &after), [DeviceEvent::Reset(devices[0].clone())]);
+        assert_eq!(energy(&mut nvml), Some(3.0), "the counter begins anew");
         assert_eq!(nvml.driver(), "NVML 550.90 / CUDA 12.4");
 
         driver("550.90", 2, 3.0);
@@ -314,7 +305,8 @@ fn what_others_set_is_written_down_and_seen() {
         settable["compute_mode"] = json!("default");
         machine.is(&json!([settable, gpu(1)]));
         let mut nvml = Nvml::open().unwrap();
-        let before = Look::default().next(&nvml.list().unwrap(), &[]);
+        let before = nvml.list().unwrap();
+        assert_eq!((before[0].compute_mode, before[0].power_limit_watts), (ComputeMode::Default, Some(300.0)));
 
         let library = std::env::var_os("ROTA_NVML_LIB").unwrap();
         let other = nvml_wrapper::Nvml::builder().lib_path(&library).init().unwrap();
@@ -330,15 +322,8 @@ fn what_others_set_is_written_down_and_seen() {
         let mode = json!({"call": "set_compute_mode", "uuid": uuid(0), "mode": "exclusive_process"});
         assert_eq!(lines, [power, mode]);
 
-        let devices = nvml.list().unwrap();
-        let device = devices[0].clone();
-        assert_eq!(
-            compare(&before, &before.next(&devices, &[])),
-            [
-                DeviceEvent::ComputeModeChanged { device: device.clone(), from: ComputeMode::Default },
-                DeviceEvent::PowerLimitChanged { device, from_watts: Some(300.0) },
-            ]
-        );
+        let after = nvml.list().unwrap();
+        assert_eq!((after[0].compute_mode, after[0].power_limit_watts), (ComputeMode::ExclusiveProcess, Some(250.0)));
     });
 }
 

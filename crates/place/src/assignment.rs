@@ -22,12 +22,13 @@ pub fn fill(draft: &mut Draft<'_>, wanted: &[(JobId, Option<GpuTypeId>)], pairs:
     let on_type = |&(job, gpu_type): &(JobId, Option<GpuTypeId>)| gpu_type.is_some() && snapshot.type_now(job) == gpu_type;
     let mut stays = wanted.iter().map(on_type).collect::<Vec<_>>();
     let mut guests = settle_pairs(snapshot, wanted, pairs, &mut stays);
-    let is_pinned = |job: JobId| !snapshot.bound.job(job).preemptible && snapshot.type_now(job).is_some();
+    let is_pinned = |job: JobId| snapshot.type_now(job).is_some() && !snapshot.may_stop(job);
+    let is_promised = |job: JobId| !snapshot.states[job.index()].promised.is_empty();
     let mut some_pinned = false;
     for (&(job, _), stays) in wanted.iter().zip(&mut stays) {
-        if is_pinned(job) {
+        if is_pinned(job) || is_promised(job) {
             *stays = true;
-            some_pinned = true;
+            some_pinned |= is_pinned(job);
             guests.remove(&job);
         }
     }
@@ -57,7 +58,7 @@ pub fn fill(draft: &mut Draft<'_>, wanted: &[(JobId, Option<GpuTypeId>)], pairs:
     }
     // The policy may have counted on GPUs of jobs that cannot be stopped: who was meant to run takes what there is instead.
     for &(job, _) in wanted.iter().filter(|(_, gpu_type)| some_pinned && gpu_type.is_some()) {
-        let runs = snapshot.type_now(job).is_some() || draft.starts().iter().any(|start| start.job == job);
+        let runs = snapshot.type_now(job).is_some() || is_promised(job) || draft.starts().iter().any(|start| start.job == job);
         if !runs {
             draft.try_start(job, TypeSet::EMPTY);
         }

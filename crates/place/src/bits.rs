@@ -1,7 +1,9 @@
 //! A set of small numbers as bits, with a bit for each word that is not empty: the smallest is found without a search.
 
+use serde::{Deserialize, Serialize};
+
 /// Numbers in ascending order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BitSet {
     words: Vec<u64>,
     /// One bit per word, set if the word has any.

@@ -7,23 +7,32 @@ use crate::draft::Draft;
 use crate::queue::Queue;
 use crate::releases::releases;
 use rota_core::{GpuTypeId, JobId, Promise, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// How often promises are moved earlier in one plan: a job that moves may make room for one before it.
 const PASSES_MAX: usize = 4;
 
 /// Promised starts, kept from plan to plan.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Promises {
     slots: HashMap<JobId, Slot>,
     nodes_up: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Slot {
     start: Time,
     end: Time,
     gpu_type: GpuTypeId,
+}
+
+impl Promises {
+    /// Jobs have other rows from now on.
+    pub fn renumber(&mut self, rows: &rota_core::Renumbering) {
+        let slots = std::mem::take(&mut self.slots).into_iter();
+        self.slots = slots.filter_map(|(job, slot)| Some((rows.new_of(job)?, slot))).collect();
+    }
 }
 
 /// Starts every job whose promised moment has come, after giving promises to new ones and moving all as early as possible.

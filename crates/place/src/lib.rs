@@ -23,15 +23,19 @@ use draft::{Draft, TypeOrder};
 use pool::Pool;
 use queue::{Queue, RunningIndex};
 use rota_core::random::RandomStream;
-use rota_core::{Backfill, JobId, Plan, Preempt, Rule, Score, Snapshot, Target, Wish};
+use rota_core::{Backfill, JobId, Length, Plan, Preempt, Renumbering, Rule, Score, Snapshot, Target, Wish};
+use serde::{Deserialize, Serialize};
 
 /// Makes plans, and keeps between them what would be costly to find again.
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Placer {
     score: Score,
     stream: RandomStream,
     queue: Queue,
     promises: Promises,
     type_orders: Vec<TypeOrder>,
+    /// How long the policy believes jobs to run, by id.
+    lengths: Vec<Option<Length>>,
     /// Jobs named in the last plan: whether the world carried it out shows in their phase.
     planned: Vec<JobId>,
 }
@@ -45,8 +49,25 @@ impl Placer {
             queue: Queue::default(),
             promises: Promises::default(),
             type_orders: Vec::new(),
+            lengths: Vec::new(),
             planned: Vec::new(),
         }
+    }
+
+    /// Forgets all ranks, lengths and promises: another policy makes them anew.
+    pub fn forget(&mut self) {
+        self.queue = Queue::default();
+        self.promises = Promises::default();
+        self.lengths.clear();
+        self.planned.clear();
+    }
+
+    /// Jobs have other rows from now on.
+    pub fn renumber(&mut self, rows: &Renumbering) {
+        self.queue.renumber(rows);
+        self.promises.renumber(rows);
+        rows.keep(&mut self.lengths);
+        rows.rename(&mut self.planned);
     }
 
     /// The plan that realises the target now.
@@ -55,7 +76,19 @@ impl Placer {
             self.type_orders.push(draft::type_order(shape, &snapshot.bound.speeds[shape.speeds as usize]));
         }
         match &target.wish {
-            Wish::Order { ranks, rule } => self.plan_order(snapshot, pool, ranks, rule),
+            Wish::Order { ranks, rule, lengths } => {
+                let mut known = std::mem::take(&mut self.lengths);
+                if !lengths.is_empty() {
+                    known.resize(snapshot.states.len(), None);
+                }
+                for &(job, length) in lengths {
+                    known[job.index()] = Some(length);
+                }
+                let snapshot = Snapshot { lengths: &known, ..*snapshot };
+                let plan = self.plan_order(&snapshot, pool, ranks, rule, lengths);
+                self.lengths = known;
+                plan
+            }
             Wish::Nothing => Plan::default(),
             Wish::Assignment { types, pairs, preempt } => {
                 let mut draft = Draft::new(*snapshot, pool, &self.type_orders, self.score, &mut self.stream);
@@ -65,12 +98,19 @@ impl Placer {
         }
     }
 
-    fn plan_order(&mut self, snapshot: &Snapshot<'_>, pool: &mut Pool, ranks: &[(JobId, f64)], rule: &Rule) -> Plan {
+    fn plan_order(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        pool: &mut Pool,
+        ranks: &[(JobId, f64)],
+        rule: &Rule,
+        lengths: &[(JobId, Length)],
+    ) -> Plan {
         let index = RunningIndex {
             by_rank: rule.preempt != Preempt::Never,
             by_end: rule.preempt == Preempt::Never && matches!(rule.backfill, Backfill::Easy | Backfill::Conservative),
         };
-        self.queue.update(snapshot, ranks, index);
+        self.queue.update(snapshot, ranks, lengths.iter().map(|(job, _)| *job), index);
         for job in std::mem::take(&mut self.planned) {
             self.queue.settle(job, snapshot);
         }

@@ -133,7 +133,7 @@ fn backfill_behind(queue: &mut Queue, draft: &mut Draft<'_>, head: Position, res
 fn start_beside(draft: &mut Draft<'_>, job: JobId, reservation: &mut Reservation) -> bool {
     let gpus = draft.snapshot.bound.job(job).gpus;
     for &gpu_type in draft.types_of(job) {
-        let end = draft.snapshot.now + draft.snapshot.believed_run(job, gpu_type);
+        let end = draft.snapshot.now + draft.snapshot.longest_run(job, gpu_type);
         let outlasts = gpu_type == reservation.gpu_type && end > reservation.start;
         if outlasts && gpus > reservation.spare {
             continue;

@@ -5,10 +5,11 @@
 
 use crate::bits::BitSet;
 use rota_core::{Bound, ClassId, Cluster, GpuId, GpuList, GpuTypeId, MilliGpu, NodeId, Shape, Slice};
+use serde::{Deserialize, Serialize};
 use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeSet;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Room {
     /// Below zero where two whole-GPU jobs share it, or a stranger came after a job.
     share: i32,
@@ -27,7 +28,7 @@ impl Room {
 }
 
 /// The GPUs of one type on one node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Block {
     pub node: NodeId,
     gpu_type: GpuTypeId,
@@ -68,7 +69,7 @@ impl Block {
 }
 
 /// Free room of one GPU type.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TypeRoom {
     /// Idle GPUs on nodes that are up.
     pub idle: u32,
@@ -79,7 +80,7 @@ pub(crate) struct TypeRoom {
 }
 
 /// What is free, everywhere.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pool {
     rooms: Vec<Room>,
     block_of: Vec<u32>,

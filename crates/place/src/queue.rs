@@ -4,11 +4,12 @@
 //! asks each shape once instead of each job. Invariant: a job stands where its phase and rank say, and in at most one place of
 //! each kind; `heads` holds the first job of every shape that has one.
 
-use rota_core::{GpuTypeId, JobId, Phase, ShapeId, Snapshot, Span, Time};
+use rota_core::{GpuTypeId, JobId, Phase, Renumbering, ShapeId, Snapshot, Span, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// A rank as an integer that sorts the same way, so that it can stand in ordered sets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RankKey(u64);
 
 impl RankKey {
@@ -25,21 +26,21 @@ impl RankKey {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Standing {
     Nowhere,
     Waiting(RankKey),
     Running { key: RankKey, gpu_type: GpuTypeId, end: Time, stoppable: bool },
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Entry {
     rank: f64,
     standing: Standing,
 }
 
 /// What to keep about running jobs; nothing is kept that no rule needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningIndex {
     /// By rank, for preemption.
     pub by_rank: bool,
@@ -48,7 +49,7 @@ pub struct RunningIndex {
 }
 
 /// Waiting and running jobs in order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Queue {
     entries: Vec<Entry>,
     waiting: Vec<BTreeSet<(RankKey, JobId)>>,
@@ -64,14 +65,23 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Takes in everything that changed: phases since the last decision, and new ranks.
-    pub fn update(&mut self, snapshot: &Snapshot<'_>, ranks: &[(JobId, f64)], index: RunningIndex) {
+    /// Takes in everything that changed: phases since the last decision, new ranks, and jobs believed to be of another length.
+    pub fn update(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        ranks: &[(JobId, f64)],
+        relearned: impl Iterator<Item = JobId>,
+        index: RunningIndex,
+    ) {
         self.entries.resize(snapshot.states.len(), Entry { rank: 0.0, standing: Standing::Nowhere });
         self.waiting.resize(snapshot.bound.shapes.len(), BTreeSet::new());
         self.running.resize(snapshot.bound.cluster.types.len(), BTreeSet::new());
         if index != self.index {
             self.index = index;
             (0..snapshot.states.len()).for_each(|job| self.settle(JobId::from_index(job), snapshot));
+        }
+        for job in relearned {
+            self.settle(job, snapshot);
         }
         for &(job, rank) in ranks {
             self.entries[job.index()].rank = rank;
@@ -87,12 +97,13 @@ impl Queue {
         let state = &snapshot.states[job.index()];
         let key = RankKey::new(self.entries[job.index()].rank);
         let standing = match state.phase {
-            Phase::Waiting => Standing::Waiting(key),
-            Phase::Running if self.index.by_rank || self.index.by_end => {
+            // A job whose GPUs are promised to it is only waiting for others to leave them.
+            Phase::Waiting if state.promised.is_empty() => Standing::Waiting(key),
+            Phase::Running | Phase::Stopping if self.index.by_rank || self.index.by_end => {
                 let gpu_type =
                     state.gpus.first().map(|gpu| snapshot.bound.cluster.gpus[gpu.index()].gpu_type).unwrap_or_default();
-                let left = snapshot.bound.job(job).believed_work().minus(state.done);
-                let stoppable = snapshot.bound.job(job).preemptible;
+                let left = snapshot.length(job).likely.minus(state.done);
+                let stoppable = state.phase == Phase::Running && snapshot.bound.job(job).preemptible;
                 Standing::Running { key, gpu_type, end: state.paced_from + left.at_speed(state.speed), stoppable }
             }
             _ => Standing::Nowhere,
@@ -105,6 +116,15 @@ impl Queue {
             self.remove(job, snapshot.bound.shape_of[job.index()]);
             self.insert(job, snapshot.bound.shape_of[job.index()], standing);
         }
+    }
+
+    /// Jobs have other rows from now on. Jobs that are over stand nowhere.
+    pub fn renumber(&mut self, rows: &Renumbering) {
+        rows.keep(&mut self.entries);
+        self.waiting.iter_mut().chain(&mut self.running).for_each(|jobs| rows.rename_keyed(jobs));
+        rows.rename_keyed(&mut self.ends);
+        let heads = std::mem::take(&mut self.heads).into_iter();
+        self.heads = heads.filter_map(|(key, job, shape)| Some((key, rows.new_of(job)?, shape))).collect();
     }
 
     /// Takes a waiting job out while a plan is made.

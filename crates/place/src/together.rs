@@ -20,7 +20,7 @@ impl Movable {
             let shape = snapshot.bound.shape(job);
             if let ([gpu], true, None) = (
                 state.gpus.as_slice(),
-                shape.is_exclusive() && shape.nodes_max == 0 && shape.only.is_none() && snapshot.bound.job(job).preemptible,
+                shape.is_exclusive() && shape.nodes_max == 0 && shape.only.is_none() && snapshot.may_stop(job),
                 state.partner,
             ) {
                 let place = &snapshot.bound.cluster.gpus[gpu.index()];
@@ -75,8 +75,7 @@ pub fn is_worth_gathering(draft: &Draft<'_>, gang: JobId, gpu_type: GpuTypeId) -
     let gpus = &snapshot.states[gang.index()].gpus;
     let node = |gpu: &GpuId| snapshot.bound.cluster.gpus[gpu.index()].node;
     let is_spread = gpus.iter().any(|gpu| node(gpu) != node(&gpus[0]));
-    let movable = snapshot.bound.job(gang).preemptible;
-    movable
+    snapshot.may_stop(gang)
         && is_spread
         && snapshot.restart_cost.seconds() * gpus.len() as f64 <= gain_seconds(draft, gang, gpu_type) * (1.0 - f64::EPSILON)
 }

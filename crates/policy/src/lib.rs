@@ -4,46 +4,40 @@
 //! a [`Snapshot`] and answers with a [`Target`]: the ranks of jobs that are new or changed, and a rule for using them. Policies have no
 //! clock, no files and no randomness but the stream they are handed, so the simulator and the live queue run the very same code.
 //!
-//! To add one: one file here, one line in [`registry`], one scenario. `CONTRIBUTING.md` walks through it.
+//! The rooms: `order` (policies that rank jobs), `share` (policies that divide time by an allocation), `allocation` (the allocations),
+//! `lag` (who is behind a fair share), `gavel` (Gavel's other policies). To add one: one file, one line in [`registry`], one scenario.
+//! `CONTRIBUTING.md` walks through it.
 
 pub mod allocation;
-mod allox;
-mod credit;
-mod entities;
-mod fcfs;
-mod fifo;
-mod gandiva;
-mod gittins;
+mod gavel;
+pub mod history;
 mod lag;
-mod lag_weight;
-mod las;
-mod levels;
-mod lottery;
-mod pairing;
+mod memory;
+mod order;
 mod params;
-mod priority;
 pub mod registry;
-mod rr;
 mod share;
-mod sjf;
-mod srtf;
 mod watch;
-mod wfq;
 
+pub use memory::{MemoryError, Remember};
 pub use params::{Param, Params, PolicyError};
-pub use registry::{PolicyInfo, build, find, with_param};
+pub use registry::{Configured, Knows, PolicyInfo, Registry, build, find, with_param};
 
 use rota_core::random::RandomStream;
-use rota_core::{Snapshot, Target};
+use rota_core::{Renumbering, Snapshot, Target};
 
 /// What a policy is handed beside the snapshot.
+#[derive(Clone)]
 pub struct Context {
     /// Its own random stream, named after the policy.
     pub stream: RandomStream,
+    /// What the policy could not do, in words for an administrator: a solver that failed, say.
+    pub problems: Vec<String>,
 }
 
-/// Who runs next.
-pub trait Policy: Send {
+/// Who runs next. What a policy remembers is plain data that can be cloned and written down ([`Remember`]), so that a queue can be
+/// forked for a forecast, and a restart changes no decision.
+pub trait Policy: Remember + Send {
     /// Ranks what is new or changed. Called whenever something happened, and when the policy asked to be.
     fn decide(&mut self, snapshot: &Snapshot<'_>, context: &mut Context) -> Target;
 
@@ -52,4 +46,7 @@ pub trait Policy: Send {
     fn waits_for_rounds(&self) -> bool {
         true
     }
+
+    /// Jobs have other rows from now on. A policy that remembers something by job moves it.
+    fn renumber(&mut self, _rows: &Renumbering) {}
 }

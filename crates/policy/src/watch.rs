@@ -1,6 +1,7 @@
 //! What a policy that weighs all jobs at once keeps between decisions: who is active, and how many GPUs of each type are up.
 
-use rota_core::{JobId, Shape, Snapshot};
+use rota_core::{JobId, Renumbering, Shape, Snapshot};
+use serde::{Deserialize, Serialize};
 
 /// Whole GPUs that a job of this shape takes.
 pub fn size(shape: &Shape) -> f64 {
@@ -8,7 +9,7 @@ pub fn size(shape: &Shape) -> f64 {
 }
 
 /// Active jobs and capacities, brought up to date with every snapshot.
-#[derive(Default)]
+#[derive(Default, Clone, Serialize, Deserialize)]
 pub struct Watch {
     /// Jobs that run or could run, in order of arrival.
     pub active: Vec<JobId>,
@@ -19,6 +20,11 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Jobs have other rows from now on.
+    pub fn renumber(&mut self, rows: &Renumbering) {
+        rows.rename(&mut self.active);
+    }
+
     /// Takes in a snapshot; says whether anybody came or went, job or node.
     pub fn update(&mut self, snapshot: &Snapshot<'_>) -> bool {
         let mut changed = false;

@@ -1,4 +1,4 @@
-//! What the GPUs of a run cost: each GPU is paid for while somebody holds it, at the price in force.
+//! What the GPUs of a run cost: each GPU is paid for while a job holds it, at the price in force.
 //!
 //! A job holds a share of each of its GPUs. While the shares on a GPU come to less than the whole of it, that much is paid; two jobs
 //! that hold the whole of one GPU together pay for it once.
@@ -15,7 +15,7 @@ struct Account {
 
 /// The accounts of all GPUs.
 pub(crate) struct Billing<'a> {
-    /// Prices by GPU type; `None` where nobody knows them.
+    /// Prices by GPU type; `None` where they are not known.
     prices: Vec<Option<&'a PriceSeries>>,
     accounts: Vec<Account>,
 }

@@ -112,7 +112,7 @@ pub fn fairness_ratios(run: &Run, bound: &Bound, window: Range<usize>) -> Vec<f6
             let job = bound.job(id);
             let arrival_seconds = job.arrival.seconds();
             arrived += gallop(&load.seconds[arrived..], arrival_seconds);
-            let goal = done_seconds[arrived] + job.work.seconds();
+            let goal = done_seconds[arrived] + bound.truth(job.id).work.seconds();
             // Last change of n before the work is done. After the last end of the run n is 1.
             let last = arrived + gallop(&done_seconds[arrived..], goal).saturating_sub(1);
             let fluid_end = load.seconds[last] + (goal - done_seconds[last]) / rate(load.active[last]);

@@ -11,25 +11,25 @@ pub enum ReportError {
     /// A directory cannot be made.
     #[error("cannot create the directory `{}`", path.display())]
     Directory {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The reason the system gives.
         source: io::Error,
     },
     /// A file cannot be written.
     #[error("cannot write `{}`", path.display())]
     File {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The reason the system gives.
         source: io::Error,
     },
     /// A picture cannot be drawn.
     #[error("cannot draw `{}`", path.display())]
     Picture {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The reason the drawing failed.
         source: DrawError,
     },
 }

@@ -37,7 +37,7 @@ pub use plot::gantt_gpus::gantt_by_gpu;
 pub use plot::lines::{Line, LinePoint};
 pub use plot::sweep_cdf::Distribution;
 pub use png::DrawError;
-pub use record::{Absence, Bar, BarEnd, GpuRecord, JobRecord, JobStatus, Recorder, RecorderOptions, Run, Timeline};
+pub use record::{Absence, Bar, BarEnd, GpuRecord, JobOutcome, JobStatus, Recorder, RecorderOptions, Run, Timeline};
 pub use report::{write_distributions, write_lines, write_report};
 pub use sample::Sample;
 pub use summary::{RunMeta, Summary, summarise};

@@ -10,15 +10,15 @@ use std::fmt::Write;
 /// What one GPU did over some seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// Which GPU.
+    /// The GPU, by its place in the list of GPUs.
     pub gpu: usize,
     /// The end of the time it stands for, in seconds.
     pub seconds: f64,
-    /// Its length.
+    /// The length of that time.
     pub span_seconds: f64,
-    /// How busy it was.
+    /// How busy the GPU was.
     pub utilisation_percent: Option<f64>,
-    /// Power drawn.
+    /// The mean power the GPU drew.
     pub power_watts: Option<f64>,
 }
 

@@ -24,10 +24,10 @@ pub(crate) enum Format {
 
 /// One metric of a summary.
 pub(crate) struct Metric {
-    /// Its name in JSON.
+    /// The metric's name in JSON.
     pub key: &'static str,
     pub label: &'static str,
-    /// What it means, in a sentence.
+    /// The metric's meaning, in a sentence.
     pub meaning: &'static str,
     pub better: Better,
     pub format: Format,

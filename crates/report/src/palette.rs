@@ -11,7 +11,7 @@ pub(crate) const OTHER: &str = "#8d99a6";
 pub(crate) const WAITING: &str = "#dde4ec";
 /// Time a node was away.
 pub(crate) const AWAY: &str = "#c3cad3";
-/// Failed attempts.
+/// The colour of attempts that failed.
 pub(crate) const FAILED: &str = "#8b0000";
 
 /// The colour of the policy at a position among those compared.

@@ -12,7 +12,7 @@ pub enum DrawError {
     /// The SVG is not well formed.
     #[error("the picture cannot be read")]
     Parse(#[from] usvg::Error),
-    /// It has no size, or one that does not fit in memory.
+    /// The picture has no size, or one that does not fit in memory.
     #[error("the picture has a size that cannot be drawn")]
     Size,
     /// The pixels cannot be written as PNG.

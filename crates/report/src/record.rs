@@ -5,7 +5,7 @@
 
 use crate::billing::Billing;
 use rota_core::snapshot::gpu_time;
-use rota_core::{Bound, Companions, Event, EventKind, FailReason, GpuId, GpuList, JobId, NodeId, Span, Time};
+use rota_core::{Bound, Companions, End, Event, EventKind, GpuId, GpuList, JobId, NodeId, Span, Time};
 
 /// What a recorder keeps besides totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct RecorderOptions {
     pub restart_cost: Span,
 }
 
-/// Where a job was when the run ended.
+/// The state of a job when the run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JobStatus {
     /// Never submitted: the run ended before its arrival.
@@ -24,12 +24,12 @@ pub enum JobStatus {
     Pending,
     /// Submitted, without GPUs.
     Waiting,
-    /// On its GPUs.
+    /// The job was on its GPUs.
     Running,
-    /// Ended well.
+    /// The job did all its work.
     Completed,
-    /// Ended badly.
-    Failed(FailReason),
+    /// The job ended before its work was done.
+    Failed(End),
 }
 
 impl JobStatus {
@@ -47,10 +47,10 @@ impl JobStatus {
 
 /// What became of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct JobRecord {
-    /// When it was first given GPUs.
+pub struct JobOutcome {
+    /// The moment the job was first given GPUs.
     pub first_start: Option<Time>,
-    /// When it ended, well or badly.
+    /// The moment the job ended, well or badly.
     pub end: Option<Time>,
     /// Time on GPUs, restarts included.
     pub running: Span,
@@ -58,16 +58,16 @@ pub struct JobRecord {
     pub service: Span,
     /// Energy of its share of its GPUs: what it made them draw, and their idle power while it held them.
     pub energy_joules: f64,
-    /// How often the scheduler took its GPUs away.
+    /// How often the scheduler took the job's GPUs away.
     pub preemptions: u32,
-    /// How often it was started.
+    /// How often the job was started.
     pub starts: u32,
-    /// Where it was at the end.
+    /// The job's state when the run ended.
     pub status: JobStatus,
 }
 
-impl JobRecord {
-    /// From arrival to completion; `None` unless it completed.
+impl JobOutcome {
+    /// The time from arrival to completion; `None` unless the job completed.
     pub fn jct(&self, arrival: Time) -> Option<Span> {
         (self.status == JobStatus::Completed).then_some(self.end?.since(arrival))
     }
@@ -104,18 +104,18 @@ pub enum BarEnd {
     Cut,
 }
 
-/// One stay of a job on its GPUs.
+/// One run of a job on its GPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// Whose.
+    /// The job that ran.
     pub job: JobId,
-    /// From when.
+    /// The start of the run.
     pub start: Time,
-    /// Until when.
+    /// The end of the run.
     pub end: Time,
-    /// How long the restart took, at its beginning.
+    /// The time the restart took, at the beginning of the run.
     pub overhead: Span,
-    /// How it ended.
+    /// How the run ended.
     pub ending: BarEnd,
     gpus_first: u32,
     gpus_count: u32,
@@ -139,20 +139,20 @@ impl Timeline {
 /// A time during which a node was away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Absence {
-    /// The node.
+    /// The node that was away.
     pub node: NodeId,
-    /// When it was lost.
+    /// The moment the node was lost.
     pub from: Time,
-    /// When it returned, or the run ended.
+    /// The moment the node returned, or the run ended.
     pub until: Time,
 }
 
 /// What happened in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
-    /// One record a job, by id.
-    pub jobs: Vec<JobRecord>,
-    /// One record a GPU, by id.
+    /// One record for each job, by id.
+    pub jobs: Vec<JobOutcome>,
+    /// One record for each GPU, by id.
     pub gpus: Vec<GpuRecord>,
     /// The first arrival.
     pub from: Time,
@@ -189,7 +189,7 @@ struct OpenBar {
     gpus: GpuList,
     /// Since when another whole-GPU job is on the same GPUs.
     shared_from: Option<Time>,
-    /// How long others were there before.
+    /// The time that others were there before.
     shared: Span,
 }
 
@@ -211,7 +211,7 @@ impl<'a> Recorder<'a> {
     /// A recorder for a run of these jobs on their cluster.
     pub fn new(bound: &'a Bound, options: RecorderOptions) -> Self {
         let run = Run {
-            jobs: vec![JobRecord::default(); bound.jobs.len()],
+            jobs: vec![JobOutcome::default(); bound.jobs.len()],
             gpus: vec![GpuRecord::default(); bound.cluster.gpus.len()],
             from: bound.jobs.first().map_or(Time::ZERO, |job| job.arrival),
             timeline: options.timeline.then(Timeline::default),
@@ -228,23 +228,38 @@ impl<'a> Recorder<'a> {
         let now = event.time_ns;
         match event.kind {
             EventKind::Submitted { job } => self.run.jobs[job.index()].status = JobStatus::Waiting,
-            EventKind::Started { job, ref gpus } => self.open(job, now, gpus),
-            EventKind::Preempted { job } => {
-                self.close(job, now, BarEnd::Preempted, JobStatus::Waiting);
-                self.run.jobs[job.index()].preemptions += 1;
+            EventKind::Started { job, ref gpus, .. } => self.open(job, now, gpus),
+            EventKind::Ended { job, end, .. } => {
+                let (bar, status) = match end {
+                    End::Finished => (BarEnd::Finished, JobStatus::Completed),
+                    End::Preempted => (BarEnd::Preempted, JobStatus::Waiting),
+                    End::Evicted => (BarEnd::Evicted, JobStatus::Waiting),
+                    End::Retried => (BarEnd::Failed, JobStatus::Waiting),
+                    End::Crashed | End::Dependency | End::NeverFits | End::Cancelled | End::Lost => {
+                        (BarEnd::Failed, JobStatus::Failed(end))
+                    }
+                };
+                self.close(job, now, bar, status);
+                let job = &mut self.run.jobs[job.index()];
+                job.preemptions += u32::from(end == End::Preempted);
+                job.end = end.is_over().then_some(now);
             }
-            EventKind::Evicted { job } => self.close(job, now, BarEnd::Evicted, JobStatus::Waiting),
-            EventKind::Retried { job } => self.close(job, now, BarEnd::Failed, JobStatus::Waiting),
-            EventKind::Finished { job } => {
-                self.close(job, now, BarEnd::Finished, JobStatus::Completed);
-                self.run.jobs[job.index()].end = Some(now);
-            }
-            EventKind::Failed { job, reason } => {
-                self.close(job, now, BarEnd::Failed, JobStatus::Failed(reason));
-                self.run.jobs[job.index()].end = Some(now);
-            }
-            // Holds show as waiting, and what strangers do is not the schedule's doing.
-            EventKind::Held { .. } | EventKind::Released { .. } | EventKind::Occupied { .. } => {}
+            // Holds show as waiting, a job that is stopping is still on its GPUs, and what strangers do is not the schedule's doing.
+            EventKind::Admitted { .. }
+            | EventKind::Changed { .. }
+            | EventKind::Stopping { .. }
+            | EventKind::Promised { .. }
+            | EventKind::Held { .. }
+            | EventKind::Released { .. }
+            | EventKind::Occupied { .. }
+            | EventKind::Drained { .. }
+            | EventKind::Resumed { .. }
+            | EventKind::DeviceLost { .. }
+            | EventKind::DeviceReturned { .. }
+            | EventKind::Overused { .. }
+            | EventKind::PolicySet { .. }
+            | EventKind::RestartMeasured { .. }
+            | EventKind::Decided { .. } => {}
             EventKind::NodeLost { node } => {
                 self.run.absences.push(Absence { node, from: now, until: Time::FAR_FUTURE });
             }
@@ -263,7 +278,7 @@ impl<'a> Recorder<'a> {
             self.close(job, end, BarEnd::Cut, JobStatus::Running);
         }
         let mut run = self.run;
-        let is_active = |record: &JobRecord| matches!(record.status, JobStatus::Waiting | JobStatus::Running);
+        let is_active = |record: &JobOutcome| matches!(record.status, JobStatus::Waiting | JobStatus::Running);
         let last_end = run.jobs.iter().filter_map(|record| record.end).max().unwrap_or(run.from);
         run.until = if run.jobs.iter().any(is_active) { last_end.max(end) } else { last_end }.max(run.from);
         for absence in &mut run.absences {

@@ -66,7 +66,7 @@ fn write_json(folder: &mut Folder<'_>, value: &impl serde::Serialize) -> Result<
     folder.write("summary.json", text.as_bytes())
 }
 
-/// The files about one schedule: its jobs, and who was where when.
+/// The files about one schedule: its jobs, and its Gantt chart.
 fn write_schedule(folder: &mut Folder<'_>, named: &Named<'_>, run: &Run, bound: &Bound) -> Result<(), ReportError> {
     let mut csv = Vec::new();
     let in_file = |error: csv::Error| ReportError::File { path: folder.path.join("jobs.csv"), source: io::Error::other(error) };

@@ -3,7 +3,7 @@
 use crate::fairness::fairness_ratios;
 use crate::record::Run;
 use crate::summary::RunMeta;
-use rota_core::{Bound, Span};
+use rota_core::{Bound, JobId, Span};
 use serde::{Deserialize, Serialize};
 
 /// Values kept of each distribution.
@@ -27,7 +27,7 @@ impl Sample {
     pub fn of(run: &Run, bound: &Bound, meta: &RunMeta) -> Self {
         let window = meta.window_of(run.jobs.len());
         let mut jobs = window.clone().collect::<Vec<_>>();
-        jobs.sort_by_key(|&index| bound.jobs[index].work);
+        jobs.sort_by_key(|&index| bound.truth(JobId::from_index(index)).work);
         let short_count = (jobs.len() as f64 * SHORT_FRACTION).round() as usize;
         let (short, long) = jobs.split_at(short_count);
         let jct = |&index: &usize| run.jobs[index].jct(bound.jobs[index].arrival).map(Span::seconds);

@@ -40,7 +40,7 @@ pub fn comparison_table(summaries: &[Summary], width_max: usize) -> String {
     text
 }
 
-/// One run.
+/// A table of the summary of one run.
 pub fn summary_table(summary: &Summary) -> String {
     let rows = METRICS.iter().map(|metric| (metric.label.to_owned(), vec![metric.show(summary)])).collect::<Vec<_>>();
     render(std::slice::from_ref(&summary.policy), &rows)

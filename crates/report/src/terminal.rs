@@ -1,6 +1,6 @@
 //! The schedule in a terminal: a row a GPU (or node, or group of nodes), a column a slice of time.
 //!
-//! Few GPUs show whose bar is whose; rows that stand for several GPUs show how many of them were allocated.
+//! With few GPUs each bar shows its job; rows that stand for several GPUs show how many of them were allocated.
 
 use crate::record::{Bar, Run, Timeline};
 use crate::rows::{RowKind, Rows};

@@ -5,7 +5,7 @@
 mod example;
 
 use example::{at, bind, event, finished, fold, job, meta, started, submitted, three_jobs};
-use rota_core::{EventKind, FailReason, Job, JobId, MilliGpu, NodeId, PriceTable, Span};
+use rota_core::{End, EventKind, Job, JobId, MilliGpu, NodeId, PriceTable, Span};
 use rota_report::{
     JobStatus, RunMeta, comparison_table, fairness_ratios, summarise, summary_table, terminal_gantt, write_jobs_csv,
 };
@@ -150,7 +150,7 @@ fn a_window_limits_job_metrics_only() {
 #[test]
 fn failures_retries_and_lost_nodes() {
     let bound = bind(vec![Job { deadline: Some(at(900)), ..job(0, 100) }, job(0, 100), job(0, 100)], "t4:16");
-    let failed = |job: u32, reason| EventKind::Failed { job: JobId(job), reason };
+    let failed = |job: u32, end| EventKind::ended(JobId(job), end);
     let run = fold(
         &bound,
         &[
@@ -159,11 +159,11 @@ fn failures_retries_and_lost_nodes() {
             submitted(0, 2),
             started(0, 0, &[0]),
             started(0, 1, &[8]),
-            event(20, EventKind::Retried { job: JobId(0) }),
+            event(20, EventKind::ended(JobId(0), End::Retried)),
             started(20, 0, &[0]),
-            event(40, failed(0, FailReason::Crashed)),
-            event(40, failed(2, FailReason::Dependency)),
-            event(50, EventKind::Evicted { job: JobId(1) }),
+            event(40, failed(0, End::Crashed)),
+            event(40, failed(2, End::Dependency)),
+            event(50, EventKind::ended(JobId(1), End::Evicted)),
             event(50, EventKind::NodeLost { node: NodeId(1) }),
             event(70, EventKind::NodeReturned { node: NodeId(1) }),
             started(70, 1, &[9]),

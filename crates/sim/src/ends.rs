@@ -7,7 +7,7 @@ use rota_core::{JobId, Time};
 const NOWHERE: u32 = u32::MAX;
 
 /// Jobs by the end of their runs, earliest first; at one moment by id.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ends {
     heap: Vec<(Time, JobId)>,
     /// Where each job stands in the heap.

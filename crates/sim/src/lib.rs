@@ -10,8 +10,8 @@ pub use rota_engine::{Restart, Tally};
 pub use world::SimulatedWorld;
 
 use rota_core::{Bound, Event, Score, Span};
-use rota_engine::{Engine, EngineOptions, drive};
-use rota_policy::Policy;
+use rota_engine::{Engine, EngineOptions, Session};
+use rota_policy::Configured;
 use std::sync::Arc;
 
 /// How a target becomes plans over time.
@@ -46,6 +46,8 @@ pub struct SimOptions {
     pub score: Score,
     /// What it costs to start again.
     pub restart: Restart,
+    /// How long a job that is stopped for others takes to leave its GPUs.
+    pub stop_time: Span,
     /// Random loss of nodes, if any.
     pub faults: Option<NodeFaults>,
     /// Stop when the jobs with these ids (first, last) are over.
@@ -59,26 +61,37 @@ impl Default for SimOptions {
             seed: 0,
             score: Score::Consolidate,
             restart: Restart::default(),
+            stop_time: Span::ZERO,
             faults: None,
             window: None,
         }
     }
 }
 
+impl SimOptions {
+    /// What the engine needs of them.
+    pub fn engine(&self) -> EngineOptions {
+        let round = match self.mechanism {
+            Mechanism::Event => None,
+            Mechanism::Rounds { length } => Some(length),
+        };
+        EngineOptions { seed: self.seed, score: self.score, restart: self.restart, round }
+    }
+}
+
+/// A simulation at its beginning: it can be stepped decision by decision, and forked.
+pub fn session(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> Session<SimulatedWorld> {
+    let engine = Engine::new(Arc::clone(bound), policy, &options.engine());
+    Session::new(engine, SimulatedWorld::new(Arc::clone(bound), options))
+}
+
 /// Runs one simulation to its end. `seconds` is the caller's clock, for the tally of decision times alone.
 pub fn simulate(
     bound: &Arc<Bound>,
-    policy: Box<dyn Policy>,
+    policy: Configured,
     options: &SimOptions,
     observe: &mut dyn FnMut(&Event),
     seconds: &dyn Fn() -> f64,
 ) -> Tally {
-    let round = match options.mechanism {
-        Mechanism::Event => None,
-        Mechanism::Rounds { length } => Some(length),
-    };
-    let engine_options = EngineOptions { seed: options.seed, score: options.score, restart: options.restart, round };
-    let mut engine = Engine::new(Arc::clone(bound), policy, &engine_options);
-    let mut world = world::SimulatedWorld::new(Arc::clone(bound), options);
-    drive(&mut engine, &mut world, observe, seconds)
+    session(bound, policy, options).run(observe, seconds)
 }

@@ -1,36 +1,40 @@
 //! The clock, the jobs and the nodes of a simulation.
 
+use crate::SimOptions;
 use crate::ends::Ends;
-use crate::{Mechanism, SimOptions};
 use rota_core::event::EventKind;
 use rota_core::random::RandomStream;
-use rota_core::{Bound, Event, FailReason, JobId, NodeId, Phase, Plan, Span, Time};
-use rota_engine::{Moment, Occasion, State, World};
+use rota_core::{Bound, End, Event, JobId, JobList, NodeId, Phase, Plan, Span, StopCause, Time};
+use rota_engine::{Moment, State, Step, Wait, World};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// What is known to become of a node. The order of the variants is the order at one moment.
+/// What is known to happen. The order of the variants is the order at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ahead {
+    /// A job that was asked to stop is gone.
+    Stopped(JobId),
     NodeReturned(NodeId),
     NodeLost(NodeId),
 }
 
 /// Arrivals come from the workload, the ends of jobs and what becomes of nodes from heaps. At one moment ends come first.
+#[derive(Clone)]
 pub struct SimulatedWorld {
     bound: Arc<Bound>,
     now: Time,
     next_arrival: usize,
     ends: Ends,
     ahead: BinaryHeap<Reverse<(Time, Ahead)>>,
-    round: Option<Span>,
+    stop_time: Span,
     faults: Option<Faults>,
     window: Option<(u32, u32)>,
     over_in_window: u32,
     given_up: bool,
 }
 
+#[derive(Clone)]
 struct Faults {
     mean_uptime: f64,
     mean_repair: f64,
@@ -46,10 +50,6 @@ impl Faults {
 impl SimulatedWorld {
     /// A world before its first moment.
     pub fn new(bound: Arc<Bound>, options: &SimOptions) -> Self {
-        let round = match options.mechanism {
-            Mechanism::Event => None,
-            Mechanism::Rounds { length } => Some(Span(length.0.max(1))),
-        };
         let faults = options.faults.map(|faults| Faults {
             mean_uptime: faults.mean_uptime.seconds(),
             mean_repair: faults.mean_repair.seconds(),
@@ -63,7 +63,7 @@ impl SimulatedWorld {
             next_arrival: 0,
             ends: Ends::default(),
             ahead: BinaryHeap::new(),
-            round,
+            stop_time: options.stop_time,
             faults,
             window: options.window,
             over_in_window: 0,
@@ -75,6 +75,23 @@ impl SimulatedWorld {
         }
         for node in 0..world.bound.cluster.nodes.len() {
             world.draw_fault(NodeId::from_index(node), Time::ZERO);
+        }
+        world
+    }
+
+    /// A world in which what a state shows goes on from a moment: jobs that wait, jobs that run, jobs that are leaving. Nobody else arrives.
+    /// The true lengths are those of the state's own tables.
+    pub fn going_on(state: &State, now: Time, options: &SimOptions) -> Self {
+        let mut world = Self::new(Arc::clone(&state.bound), options);
+        world.now = now;
+        world.next_arrival = world.bound.jobs.len();
+        for (index, job) in state.jobs.iter().enumerate() {
+            let id = JobId::from_index(index);
+            match job.phase {
+                Phase::Running => world.ends.set(id, state.end_of_run(id).max(now)),
+                Phase::Stopping => world.ahead.push(Reverse((now + options.stop_time, Ahead::Stopped(id)))),
+                _ => {}
+            }
         }
         world
     }
@@ -92,41 +109,44 @@ impl SimulatedWorld {
         all_over || window_over || self.given_up
     }
 
-    /// The next moment at which something happens, and whether it is the end of a round.
-    fn next_moment(&self, state: &State, wake: Option<Time>) -> Option<Moment> {
+    /// The next moment at which something happens, or somebody wants to look.
+    fn next_moment(&self, wake: Option<Time>) -> Option<Time> {
         let arrival = self.bound.jobs.get(self.next_arrival).map(|job| job.arrival);
         let ahead = self.ahead.peek().map(|Reverse((at, _))| *at);
-        // Rounds end only for somebody: one who waits, or a policy that may move those who run.
-        let matters = state.running > 0 && (state.waiting > 0 || wake.is_some());
-        let tick = self.round.filter(|_| matters).map(|round| Time((self.now.0 / round.0 + 1) * round.0));
         let end = self.ends.first().map(|(at, _)| at);
-        let now = arrival.into_iter().chain(end).chain(ahead).chain(tick).chain(wake).min()?;
-        let occasion = if tick == Some(now) { Occasion::Tick } else { Occasion::Event };
-        Some(Moment { now, occasion })
+        arrival.into_iter().chain(end).chain(ahead).chain(wake).min()
     }
 
     /// A run ends: the job is done, or fails.
     fn end(&mut self, job: JobId, state: &State, events: &mut Vec<Event>) {
-        let spec = self.bound.job(job);
-        let fails = spec.fails_at.is_some_and(|fails_at| fails_at <= spec.work);
-        let kind = if fails && state.jobs[job.index()].failures < spec.retries {
-            EventKind::Retried { job }
-        } else {
-            self.note_over(job);
-            if fails { EventKind::Failed { job, reason: FailReason::Crashed } } else { EventKind::Finished { job } }
+        let (spec, truth) = (self.bound.job(job), self.bound.truth(job));
+        let fails = truth.fails_at.is_some_and(|fails_at| fails_at <= truth.work);
+        let end = match fails {
+            true if state.jobs[job.index()].failures < spec.retries => End::Retried,
+            true => End::Crashed,
+            false => End::Finished,
         };
-        events.push(Event { time_ns: self.now, kind });
+        if end.is_over() {
+            self.note_over(job);
+        }
+        events.push(Event::at(self.now, EventKind::ended(job, end)));
     }
 
     fn happen(&mut self, what: Ahead, state: &State, events: &mut Vec<Event>) {
         let now = self.now;
         match what {
+            Ahead::Stopped(job) if state.jobs[job.index()].phase == Phase::Stopping => {
+                // A run that ends at this very moment has ended; its event is already told.
+                if !events.iter().any(|event| event.kind.job() == Some(job)) {
+                    events.push(Event::at(now, EventKind::ended(job, End::Preempted)));
+                }
+            }
             Ahead::NodeLost(node) if state.nodes_up[node.index()] => {
                 // A run that ends at this very moment has ended; its event is already told.
                 let ended = events.iter().filter_map(|event| event.kind.job()).collect::<Vec<_>>();
                 for job in state.jobs_on_node(node) {
                     if !ended.contains(&job) {
-                        events.push(Event { time_ns: now, kind: EventKind::Evicted { job } });
+                        events.push(Event::at(now, EventKind::ended(job, End::Evicted)));
                     }
                 }
                 events.push(Event { time_ns: now, kind: EventKind::NodeLost { node } });
@@ -139,8 +159,8 @@ impl SimulatedWorld {
                 events.push(Event { time_ns: now, kind: EventKind::NodeReturned { node } });
                 self.draw_fault(node, now);
             }
-            // Already lost or already back: a recorded outage and a drawn fault overlap.
-            Ahead::NodeLost(_) | Ahead::NodeReturned(_) => {}
+            // Already gone, lost or back: a job ended by itself, or a recorded outage and a drawn fault overlap.
+            Ahead::Stopped(_) | Ahead::NodeLost(_) | Ahead::NodeReturned(_) => {}
         }
     }
 
@@ -154,47 +174,55 @@ impl SimulatedWorld {
     fn is_stuck(&self, state: &State) -> bool {
         let returns = |entry: &Reverse<(Time, Ahead)>| matches!(entry.0.1, Ahead::NodeReturned(_));
         state.unfinished > 0
-            && state.running == 0
+            && state.running + state.stopping == 0
             && self.next_arrival == self.bound.jobs.len()
             && !self.ahead.iter().any(returns)
     }
 
     /// Reports the jobs that can never run.
-    fn give_up(&mut self, state: &State, events: &mut Vec<Event>) -> Moment {
+    fn give_up(&mut self, state: &State, events: &mut Vec<Event>) -> Step {
         self.given_up = true;
         for (index, job) in state.jobs.iter().enumerate() {
             if matches!(job.phase, Phase::Waiting | Phase::Blocked) {
-                let reason = if job.phase == Phase::Waiting { FailReason::NeverFits } else { FailReason::Dependency };
-                events.push(Event { time_ns: self.now, kind: EventKind::Failed { job: JobId::from_index(index), reason } });
+                let end = if job.phase == Phase::Waiting { End::NeverFits } else { End::Dependency };
+                events.push(Event::at(self.now, EventKind::ended(JobId::from_index(index), end)));
             }
         }
-        Moment { now: self.now, occasion: Occasion::Event }
+        Step::Decide(self.now)
     }
 }
 
 impl World for SimulatedWorld {
-    fn poll(&mut self, state: &mut State, wake: Option<Time>, events: &mut Vec<Event>) -> Option<Moment> {
-        state.each_paced(|job, at| self.ends.set(job, at));
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn pace(&mut self, job: JobId, end: Time) {
+        self.ends.set(job, end);
+    }
+
+    fn poll(&mut self, state: &State, wait: Wait, events: &mut Vec<Event>) -> Step {
         // The end of a job that was stopped is void until it starts again, which sets it anew.
         while let Some((_, job)) = self.ends.first()
-            && state.jobs[job.index()].phase != Phase::Running
+            && !state.jobs[job.index()].phase.has_gpus()
         {
             self.ends.pop();
         }
         if self.is_done(state) {
-            return None;
+            return Step::Over;
         }
-        let wake = wake.filter(|wake| *wake > self.now);
-        if wake.is_none() && self.is_stuck(state) {
-            return Some(self.give_up(state, events));
+        if wait.until.is_none() && self.is_stuck(state) {
+            return self.give_up(state, events);
         }
-        let moment = self.next_moment(state, wake)?;
-        self.now = moment.now;
+        // What a state shows that goes on in this world may never have been decided upon.
+        let news = wait.has_news.then_some(self.now);
+        let Some(now) = self.next_moment(wait.until.into_iter().chain(news).min()) else { return Step::Over };
+        self.now = now;
         while let Some((at, job)) = self.ends.first()
             && at <= self.now
         {
             self.ends.pop();
-            if state.jobs[job.index()].phase == Phase::Running {
+            if state.jobs[job.index()].phase.has_gpus() {
                 self.end(job, state, events);
             }
         }
@@ -207,16 +235,33 @@ impl World for SimulatedWorld {
         while let Some(job) = self.bound.jobs.get(self.next_arrival)
             && job.arrival <= self.now
         {
-            events.push(Event { time_ns: self.now, kind: EventKind::Submitted { job: job.id } });
+            events.push(Event::at(self.now, EventKind::Submitted { job: job.id }));
             self.next_arrival += 1;
         }
-        Some(moment)
+        Step::Decide(now)
     }
 
-    fn apply(&mut self, plan: &Plan, now: Time, events: &mut Vec<Event>) {
-        events.extend(plan.stops.iter().map(|&job| Event { time_ns: now, kind: EventKind::Preempted { job } }));
+    fn apply(&mut self, plan: &Plan, _: Option<Moment>, state: &State, events: &mut Vec<Event>) {
+        let now = self.now;
+        if self.stop_time == Span::ZERO {
+            events.extend(plan.stops.iter().map(|&job| Event::at(now, EventKind::ended(job, End::Preempted))));
+            events.extend(plan.starts.iter().map(|start| Event::at(now, EventKind::started(start.job, start.gpus.clone()))));
+            return;
+        }
+        for &job in &plan.stops {
+            events.push(Event::at(now, EventKind::Stopping { job, cause: StopCause::Preempt, note: () }));
+            self.ahead.push(Reverse((now + self.stop_time, Ahead::Stopped(job))));
+        }
         for start in &plan.starts {
-            events.push(Event { time_ns: now, kind: EventKind::Started { job: start.job, gpus: start.gpus.clone() } });
+            let after = plan.stops_before(start, &state.jobs).collect::<JobList>();
+            events.push(Event::at(
+                now,
+                if after.is_empty() {
+                    EventKind::started(start.job, start.gpus.clone())
+                } else {
+                    EventKind::Promised { job: start.job, gpus: start.gpus.clone(), after }
+                },
+            ));
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Goal {
     pub threshold: Option<f64>,
     /// Share of the way from the best prices to the master's at which to ask next; 1 = the master's own.
     pub stride: f64,
-    /// Passes allowed.
+    /// The most passes that are made.
     pub steps: usize,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Peak {
     pub tally: Tally,
     /// Prices whose allocations, mixed with these weights, come nearest to the bound.
     pub mixture: Vec<(PerPool, f64)>,
-    /// That mixture added up.
+    /// The sum of that mixture.
     pub mixed: Tally,
     pub at_edge: bool,
     /// Rows that the mixture may treat differently; empty means all of them.

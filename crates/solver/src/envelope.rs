@@ -109,7 +109,7 @@ fn still(rates: &[f64], costs: &[f64], need: f64, guess: LastChoice) -> Option<C
     let (right_rate, right_cost) = (rates[right], costs[right]);
     let width = (right_rate - left_rate).recip();
     let slope = (right_cost - left_cost) * width;
-    // Clearly: where others lie on the line, all passes must agree on who is chosen, whatever was chosen before.
+    // Clearly: where others lie on the line, all passes must agree on which is chosen, whatever was chosen before.
     let near = CLEAR * (left_cost.abs() + right_cost.abs());
     let is_clear = |rate: f64, cost: f64| (cost - left_cost) - slope * (rate - left_rate) > near;
     // Idling is a point like any other.

@@ -27,7 +27,7 @@ pub enum SolveError {
         index: usize,
         /// The offending number.
         value: f64,
-        /// What would be right.
+        /// The values that are allowed.
         wanted: &'static str,
     },
     /// A row asks for progress and no column can give it any.
@@ -60,7 +60,7 @@ pub(crate) fn check_positive(what: &'static str, numbers: &[f64]) -> Result<(), 
 /// Refuses a list that holds NaN, an infinity or less than `least`.
 fn check_range(what: &'static str, numbers: &[f64], least: f64, wanted: &'static str) -> Result<(), SolveError> {
     let is_fine = |number: f64| (least..=f64::MAX).contains(&number);
-    // All of them without a way out in between, which is what makes it quick; who is at fault is looked for only if somebody is.
+    // All numbers are checked without a way out in between, which makes it quick. The bad one is searched for only if there is one.
     if numbers.iter().fold(true, |fine, &number| fine & is_fine(number)) {
         return Ok(());
     }

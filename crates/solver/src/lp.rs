@@ -34,7 +34,7 @@ pub struct Constraint {
 pub struct LinearProgram {
     /// One coefficient per variable.
     pub objective: Vec<f64>,
-    /// The rows.
+    /// The constraints, one row each.
     pub constraints: Vec<Constraint>,
     /// Lower bounds, one per variable.
     pub lower: Vec<f64>,

@@ -41,7 +41,7 @@ pub struct SumSolution {
     pub gap: f64,
     /// Largest relative shortfall of any row below its floor.
     pub shortfall: f64,
-    /// What found it.
+    /// The method that found the solution.
     pub method: Method,
     /// Prices per pool that prove the bound.
     pub prices: Vec<f64>,

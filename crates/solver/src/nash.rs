@@ -1,4 +1,4 @@
-//! The greatest product of rates (Nash welfare): every row's rate counts by its logarithm, so nobody is left with nothing.
+//! The greatest product of rates (Nash welfare): every row's rate counts by its logarithm, so that every row gets something.
 //!
 //! Solved with exponential cones. The bound does not rest on that: the logarithm lies below its tangents, so the greatest sum of rates,
 //! each over the rate found, bounds how much more any allocation could have, and that sum has a bound of its own.

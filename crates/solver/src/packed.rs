@@ -9,10 +9,10 @@ use crate::error::{SolveError, check_length, check_non_negative, check_positive}
 use crate::lp::{Clarabel, LinearProgram, LpBackend, LpSolution, LpStatus, Relation};
 use crate::thin::thinned;
 
-/// Identical agents.
+/// A class of agents that are identical.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Class {
-    /// How many there are.
+    /// The number of agents in the class.
     pub count: f64,
     /// Units each holds.
     pub size: f64,
@@ -40,7 +40,7 @@ pub struct Pair {
 pub struct PackedProblem {
     /// Units in each pool.
     pub capacities: Vec<f64>,
-    /// The classes.
+    /// The classes of agents.
     pub classes: Vec<Class>,
     /// The pairs that may be formed; those of unequal size or of a lone agent with itself are ignored.
     pub pairs: Vec<Pair>,
@@ -53,7 +53,7 @@ pub struct Use {
     pub first: usize,
     /// The second of the pair, if it is one.
     pub second: Option<usize>,
-    /// The pool.
+    /// The pool that is used.
     pub pool: usize,
     /// Total time, in agents' (or pairs') whole times.
     pub amount: f64,

@@ -15,6 +15,7 @@ use crate::mix::recover;
 use crate::problem::Problem;
 use crate::requirement::{Ceiling, Requirement};
 use crate::sweep::{Oracle, PerPool, Rows, Seen, Tally};
+use serde::{Deserialize, Serialize};
 use smallvec::smallvec;
 
 /// How far, relatively, a mixture may overload a pool and still count as reaching its level.
@@ -76,7 +77,7 @@ pub enum Method {
 }
 
 /// What an earlier solve leaves for the next one of nearly the same problem.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Warm {
     /// Price per pool, summing to 1.
     pub prices: Vec<f64>,
@@ -104,7 +105,7 @@ pub struct LevelSolution {
     pub upper_bound: f64,
     /// `(upper_bound − level) / upper_bound`.
     pub gap: f64,
-    /// What found it.
+    /// The method that found the solution.
     pub method: Method,
     /// Prices that prove the bound (if pools are what bounds), and a warm start for the next solve.
     pub prices: Vec<f64>,
@@ -168,7 +169,7 @@ pub(crate) struct Guess {
     radius: f64,
 }
 
-/// A level that prices prove to be the highest and a mixture of choices reaches, before that mixture is made an allocation: whoever goes on
+/// A level that prices prove to be the highest and a mixture of choices reaches, before that mixture is made an allocation: a caller that goes on
 /// from the level alone need not pay for one.
 #[derive(Debug)]
 pub struct Reached {

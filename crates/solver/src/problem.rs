@@ -2,7 +2,7 @@
 //!
 //! A row (one agent, or `count` identical ones) divides its time between columns; column `j` gives it `rate[j]` and uses `size`
 //! units of pool `j`. Always: every number is finite, sizes and counts are positive, rates and capacities are not negative, and a
-//! column without capacity has rate zero everywhere, so that nobody can plan to use it. Rows are stored one after the other, padded
+//! column without capacity has rate zero everywhere, so that no row can plan to use it. Rows are stored one after the other, padded
 //! to a stride for which the inner loops are compiled with a constant length.
 
 use crate::error::{SolveError, check_length, check_non_negative, check_positive};

@@ -72,7 +72,7 @@ impl Requirement {
         Ok(Self { base: keep(base), slope: keep(slope), bend: keep(bend), ceiling })
     }
 
-    /// The slopes of all rows; empty if nobody asks for more as the level rises.
+    /// The slopes of all rows; empty if no row asks for more as the level rises.
     pub fn slopes(&self) -> &[f64] {
         &self.slope
     }

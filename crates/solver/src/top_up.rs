@@ -1,7 +1,7 @@
-//! What is left once everybody has the level, for very many rows.
+//! What is left once all rows have the level, for very many rows.
 //!
 //! At the prices that prove a level, a pool that costs nothing is not what holds the level down, and rows whose whole requirement costs
-//! nothing are served by such pools alone. All other rows have just their level, and more of it would take from somebody: they keep what
+//! nothing are served by such pools alone. All other rows have just their level, and more would take from another row: they keep what
 //! the first pass gave them, but for about as many ties as there are pools. What is left of the free pools is then divided between the
 //! rows that live on them, so that the sum of their gains is greatest: a problem with fewer rows, fewer pools and no ties with the rest.
 
@@ -13,8 +13,8 @@ use crate::requirement::Requirement;
 /// Given up of a floor, relatively, so that rounding cannot make the floors infeasible.
 const SLACK: f64 = 1e-9;
 
-/// An allocation that reaches the level and leaves nothing free that somebody could use. None if rows' own limits hold the level down,
-/// because then prices say nothing of who could have more, or if what is left cannot be divided with such options.
+/// An allocation that reaches the level and leaves nothing free that a row could use. None if rows' own limits hold the level down,
+/// because then prices do not say which rows could have more, or if what is left cannot be divided with such options.
 pub fn top_up(
     problem: &Problem,
     requirement: &Requirement,

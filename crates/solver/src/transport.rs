@@ -6,6 +6,7 @@
 //! place is a column of its own; and with prices that were right a moment ago hardly any row has to move.
 
 use crate::error::{SolveError, check_length};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -25,7 +26,7 @@ pub fn assign_to_places(costs: &[f64], places: &[usize]) -> Result<Vec<usize>, S
         return Err(SolveError::Infeasible);
     }
     let values = costs.iter().map(|cost| -cost).collect::<Vec<_>>();
-    // To wait is worse than anything, and there are places for all: so nobody waits.
+    // To wait is worse than anything, and there are places for all rows: so no row waits.
     let waiting = values.iter().copied().fold(f64::INFINITY, f64::min);
     let waiting = waiting - waiting.abs() - 1.0;
     Ok(Places::default().find(&Offer { values: &values, waiting, places }).iter().map(|column| *column as usize).collect())
@@ -74,7 +75,7 @@ impl Offer<'_> {
     }
 }
 
-/// Nobody: a place is left empty instead.
+/// No row: a place is left empty instead.
 const NOBODY: u32 = u32::MAX;
 
 /// A row that would leave a column, and what is lost by it.
@@ -111,7 +112,7 @@ struct Reached {
     distance: f64,
     /// The column before it; itself where the path begins.
     from: usize,
-    /// Who moves from there.
+    /// The row that moves from there.
     row: u32,
     is_settled: bool,
 }
@@ -121,26 +122,33 @@ const UNREACHED: Reached = Reached { distance: f64::INFINITY, from: usize::MAX, 
 /// An engine that is asked again and again: it keeps its lists, and begins with the prices that the last answer left.
 ///
 /// The last column of each list is to wait: it costs nothing and is never full.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Places {
     prices: Vec<f64>,
+    #[serde(skip)]
     column_of: Vec<u32>,
     /// Rows on each column.
+    #[serde(skip)]
     taken: Vec<usize>,
-    /// From each column to each other: who would lose how much. Rows that have left the column since are still there.
+    /// From each column to each other: the rows, by what each would lose. Rows that have left the column since are still there.
+    #[serde(skip)]
     exits: Vec<BinaryHeap<Exit>>,
     /// The columns whose exits are listed.
+    #[serde(skip)]
     is_listed: Vec<bool>,
+    #[serde(skip)]
     reached: Vec<Reached>,
 }
 
 impl Places {
-    /// The column of each row; one more than there are for who waits.
+    /// The column of each row; the number of columns for a row that waits.
     pub fn find(&mut self, offer: &Offer<'_>) -> &[u32] {
         let columns = offer.places.len();
         if self.prices.len() != columns + 1 {
             self.prices.clear();
             self.prices.resize(columns + 1, 0.0);
+        }
+        if self.exits.len() != (columns + 1) * (columns + 1) {
             self.exits.clear();
             self.exits.resize_with((columns + 1) * (columns + 1), BinaryHeap::new);
         }

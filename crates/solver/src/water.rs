@@ -17,7 +17,7 @@ const SLACK: f64 = 1e-11;
 /// Part of what the proof allows a row that may be missing when it becomes final.
 const REACHED: f64 = 1e-7;
 
-/// Stages in a row that may make nobody final. After them rows become final below what they could have, because somebody must.
+/// Consecutive stages that may leave no row final. After them some row becomes final below what it could have.
 const PATIENCE: usize = 3;
 
 /// The outcome of a filling.
@@ -128,7 +128,7 @@ struct StageEnd {
 
 impl StageEnd {
     fn new(problem: &Problem, requirement: &Requirement, stage: LevelSolution, options: &Options) -> Self {
-        // The backend's prices carry noise that would close rows by mistake: who is final is decided by exact ones.
+        // The backend's prices carry noise that would close rows by mistake: exact prices decide which rows are final.
         let exact = match stage.method {
             Method::Backend => {
                 maximise_level(problem, requirement, &Options { first: Method::Prices, ..options.clone() }, None).ok()
@@ -157,7 +157,7 @@ impl StageEnd {
 
     /// The rows that can rise no further, of which at most a part `missing` of what they are allowed is missing.
     fn closing(&self, problem: &Problem, finals: &[bool], missing: f64) -> Vec<usize> {
-        // A row that was held this time and could not rise at these prices cannot later either: nobody ever gives anything back.
+        // A row that was held this time and could not rise at these prices cannot later either: no row ever gives anything back.
         let stuck =
             |row: usize| self.costs_of_more[row] > CLEAR_COST || self.allowed[row] >= problem.best_rate(row) * (1.0 - 1e-9);
         let reached = |row: usize| self.levels[row] >= self.allowed[row] * (1.0 - missing);

@@ -109,7 +109,7 @@ pub(crate) fn count_above_zero(text: &str, wanted: &'static str) -> Result<u32, 
     }
 }
 
-/// A priority.
+/// Reads a priority, a whole number of either sign.
 pub(crate) fn priority(text: &str) -> Result<i32, Problem> {
     i32::try_from(whole(text, "a whole number")?)
         .map_err(|_| Problem::out_of_range(text, "a whole number from -2147483648 to 2147483647"))

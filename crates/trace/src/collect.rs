@@ -299,11 +299,11 @@ pub(crate) struct OrderFields {
 /// What the times of a log count from.
 #[derive(Clone, Copy)]
 pub(crate) enum LogZero {
-    /// They are dates.
+    /// Times are dates.
     Date,
     /// They are seconds since this date, in nanoseconds since 1970.
     DateAt(u64),
-    /// They are seconds since a zero nobody knows.
+    /// Times are seconds since an unknown moment.
     Seconds,
 }
 

@@ -54,7 +54,7 @@ pub enum Problem {
     /// The file may not be read.
     #[error("you may not read it: its permissions forbid it")]
     PermissionDenied,
-    /// It is a directory.
+    /// The path is a directory.
     #[error("is a directory; give one file of it")]
     Directory,
     /// The system could not read it.
@@ -69,18 +69,18 @@ pub enum Problem {
     /// There is text, but no job.
     #[error("has no jobs{}", if left_out.is_empty() { String::new() } else { format!(": {left_out}") })]
     NoJobs {
-        /// Why those there were do not count.
+        /// Why the jobs of the file do not count.
         left_out: String,
     },
-    /// It is compressed.
+    /// The file is compressed.
     #[error("is {kind}-compressed: decompress it first with `{tool}`")]
     Compressed {
-        /// The compression.
+        /// The compression of the file.
         kind: &'static str,
         /// The command that undoes it.
         tool: &'static str,
     },
-    /// It is not text.
+    /// The file is not text.
     #[error("is not text: a trace is a UTF-8 text file")]
     NotText,
     /// A line too long to be a job.
@@ -94,7 +94,7 @@ pub enum Problem {
     FileTooLarge {
         /// The most bytes read.
         limit_bytes: u64,
-        /// Its format.
+        /// The format of the file.
         format: Format,
     },
     /// More jobs than asked for, or than ids can number.
@@ -117,7 +117,7 @@ pub enum Problem {
     /// A format name that does not exist.
     #[error("unknown trace format `{given}`; known are {known}")]
     UnknownFormatName {
-        /// What was given.
+        /// The text that was given.
         given: String,
         /// The formats there are.
         known: String,
@@ -125,23 +125,23 @@ pub enum Problem {
     /// A value that does not read as what belongs there.
     #[error("`{given}` is not {wanted}")]
     Malformed {
-        /// What is there.
+        /// The text in the file.
         given: String,
-        /// What belongs there.
+        /// What the field must be.
         wanted: Cow<'static, str>,
     },
     /// A value that reads well but makes no sense.
     #[error("`{given}` is out of range: give {allowed}")]
     OutOfRange {
-        /// What is there.
+        /// The text in the file.
         given: String,
-        /// What would be right.
+        /// The values that are allowed.
         allowed: &'static str,
     },
     /// Nothing where something belongs.
     #[error("is missing: give {wanted}")]
     Missing {
-        /// What belongs there.
+        /// What the field must be.
         wanted: &'static str,
     },
     /// Too many or too few columns.
@@ -152,7 +152,7 @@ pub enum Problem {
         /// Columns there should be.
         expected: usize,
     },
-    /// A column nobody knows.
+    /// The file has a column that its format does not know.
     #[error("is no column of this format; the columns are {known}")]
     UnknownColumn {
         /// The columns there are.
@@ -161,7 +161,7 @@ pub enum Problem {
     /// A needed column that the header does not have.
     #[error("the header has no such column, which is needed for {wanted}")]
     MissingColumn {
-        /// What it says about a job.
+        /// What the column says about a job.
         wanted: &'static str,
     },
     /// A column that appears twice.
@@ -187,15 +187,15 @@ pub enum Problem {
     /// Two jobs of one name.
     #[error("`{id}` is already the job of line {first_line}")]
     RepeatedId {
-        /// The id.
+        /// The id of the job.
         id: String,
-        /// Where it was first.
+        /// The line that had it first.
         first_line: u32,
     },
     /// A dependency on a job that is not there.
     #[error("there is no job `{id}` to wait for{}", if *.skipped { " (its line was skipped)" } else { "" })]
     UnknownDependency {
-        /// The id.
+        /// The id of the job.
         id: String,
         /// Whether it may be missing because bad lines were skipped.
         skipped: bool,
@@ -203,7 +203,7 @@ pub enum Problem {
     /// Something ended before it began.
     #[error("it ends {} before it starts", .by)]
     EndsBeforeStart {
-        /// By how much.
+        /// The difference.
         by: Span,
     },
     /// The file does not say how long a job runs, and nothing else does.
@@ -211,19 +211,19 @@ pub enum Problem {
     NoLength {
         /// The column to add.
         column: &'static str,
-        /// What to put in it.
+        /// What the column must hold.
         meaning: &'static str,
     },
     /// A table that has no GPUs in it.
     #[error("the job table does not say how many GPUs a job has; give the task table (`pai_task_table.csv`) instead")]
     NoGpuColumn,
-    /// Not TOML.
+    /// The file is not TOML.
     #[error("is not TOML: {message}")]
     Toml {
         /// What the TOML reader says.
         message: String,
     },
-    /// Not JSON, or JSON of another shape.
+    /// The file is not JSON, or JSON of another shape.
     #[error("is not a job log in JSON: {message}")]
     Json {
         /// What the JSON reader says.
@@ -235,12 +235,12 @@ pub enum Problem {
         /// What the JSON reader says.
         message: String,
     },
-    /// One thing said twice, differently.
+    /// The file says the same thing twice, with different values.
     #[error("`{given}` contradicts `{known}`, given for the same before")]
     Contradiction {
-        /// What is there.
+        /// The text in the file.
         given: String,
-        /// What was there before.
+        /// The value that was there before.
         known: String,
     },
     /// A throughput table of nothing but zeros.
@@ -252,17 +252,17 @@ pub enum Problem {
     /// A deadline that was over before the job was there.
     #[error("the deadline must come after the arrival: {} s is not after {} s", deadline.seconds(), arrival.seconds())]
     DeadlineBeforeArrival {
-        /// The deadline.
+        /// The job's deadline.
         deadline: Time,
-        /// The arrival.
+        /// The job's arrival.
         arrival: Time,
     },
     /// A GPU type that is not among those it must be among.
     #[error("`{given}` is not a GPU type of {owner}")]
     UnknownGpuType {
-        /// What is there.
+        /// The text in the file.
         given: String,
-        /// Whose GPU types they should be, and which these are.
+        /// The table that names the GPU types, and the types it has.
         owner: String,
     },
     /// A key that its table has already had.
@@ -277,14 +277,14 @@ pub enum Problem {
     /// A job that the format to be written has no words for.
     #[error("job {job} cannot be written as {format}: {reason}")]
     Unwritable {
-        /// The job.
+        /// The job's name.
         job: String,
         /// The format asked for.
         format: Format,
-        /// What it lacks.
+        /// The reason why it cannot be used.
         reason: &'static str,
     },
-    /// Not a cluster.
+    /// The file does not describe a cluster.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
 }

@@ -141,7 +141,7 @@ impl Header {
         self.spellings.get(index).map_or("", String::as_str)
     }
 
-    /// The names.
+    /// The names of the columns, in the file's order.
     pub fn names(&self) -> &[String] {
         &self.names
     }

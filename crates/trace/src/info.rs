@@ -10,9 +10,9 @@ const REFERENCE_GPU: &str = "v100";
 /// Quantiles of a set of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// Smallest.
+    /// The smallest value.
     pub min: f64,
-    /// One in ten is smaller.
+    /// One value in ten is smaller.
     pub p10: f64,
     /// Half are smaller.
     pub p50: f64,
@@ -20,16 +20,16 @@ pub struct Quantiles {
     pub p90: f64,
     /// 99 of 100 are smaller.
     pub p99: f64,
-    /// Largest.
+    /// The largest value.
     pub max: f64,
-    /// Mean.
+    /// The mean of all values.
     pub mean: f64,
 }
 
 /// A workload in numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TraceInfo {
-    /// Where it came from.
+    /// The file or the model that the jobs came from.
     pub source: String,
     /// Number of jobs.
     pub jobs: usize,

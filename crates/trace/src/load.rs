@@ -28,7 +28,7 @@ pub struct ReadOptions {
 /// A workload and how it was read.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The jobs.
+    /// The jobs of the trace.
     pub workload: Workload,
     /// The format they were in.
     pub format: Format,

@@ -8,11 +8,11 @@ use crate::lines::Lines;
 /// How lines are split into columns.
 #[derive(Clone, Copy)]
 pub(crate) enum Split {
-    /// At a character, with quotation marks.
+    /// Columns are split at a character; quotation marks protect it.
     At(u8),
     /// At a character, quotation marks being ordinary (shell commands and job names have them).
     Plainly(u8),
-    /// At runs of blanks.
+    /// Columns are split at runs of blanks.
     AtBlanks,
 }
 

@@ -38,8 +38,10 @@ pub fn write_toml(workload: &Workload, mut output: impl Write) -> Result<(), Tra
             for (field, name) in OwnField::ALL {
                 let Some(text) = field_text(field, job, workload) else { continue };
                 // Numbers are written as they are in CSV: TOML keeps their digits, and they are read as decimals.
-                let is_text =
-                    matches!(field, OwnField::Id | OwnField::User | OwnField::JobType | OwnField::GpuType | OwnField::After);
+                let is_text = matches!(
+                    field,
+                    OwnField::Id | OwnField::User | OwnField::Project | OwnField::JobType | OwnField::GpuType | OwnField::After
+                );
                 if is_text {
                     writeln!(output, "{name} = {}", toml::Value::String(text))?;
                 } else {
@@ -146,6 +148,7 @@ fn field_text(field: OwnField, job: &Job, workload: &Workload) -> Option<String>
     match field {
         OwnField::Id => job.label.as_ref().map(ToString::to_string),
         OwnField::User => name(job.user),
+        OwnField::Project => name(job.project),
         OwnField::JobType => name(job.kind),
         OwnField::Arrival => Some(Seconds(job.arrival.0).to_string()),
         OwnField::Gpus => Some(job.gpus.to_string()),

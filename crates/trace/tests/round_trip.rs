@@ -12,9 +12,21 @@ fn spelled_out(workload: &Workload) -> Vec<String> {
     let text = |name| workload.names.text(name);
     let spell = |job: &Job| {
         let types = job.gpu_types.iter().map(|&name| text(name)).collect::<Vec<_>>();
-        let plain =
-            Job { line: 0, user: rota_core::Name::NONE, kind: rota_core::Name::NONE, gpu_types: Box::default(), ..job.clone() };
-        format!("{:?} {:?} {types:?} {:?} {plain:?}", text(job.user), text(job.kind), (job.steps.to_bits(), job.weight.to_bits()))
+        let plain = Job {
+            line: 0,
+            user: rota_core::Name::NONE,
+            project: rota_core::Name::NONE,
+            kind: rota_core::Name::NONE,
+            gpu_types: Box::default(),
+            ..job.clone()
+        };
+        format!(
+            "{:?} {:?} {:?} {types:?} {:?} {plain:?}",
+            text(job.user),
+            text(job.project),
+            text(job.kind),
+            (job.steps.to_bits(), job.weight.to_bits())
+        )
     };
     workload.jobs.iter().map(spell).collect()
 }
@@ -77,6 +89,8 @@ fn workloads() -> impl Strategy<Value = Workload> {
         for (mut job, user, kind, gpu_types, label, after) in drafts {
             job.user = workload.names.intern(&user);
             job.kind = workload.names.intern(&kind);
+            // Any of the drawn names will do for a project.
+            job.project = job.user;
             let types = gpu_types.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
             job.gpu_types = types.map(|name| workload.names.intern(name)).collect();
             // Plain numbers are kept for the jobs that have no label.

@@ -42,7 +42,7 @@ pub fn state_dir(args: &StateArgs) -> PathBuf {
 }
 
 impl Client {
-    /// For the daemon that is meant.
+    /// A client of the daemon that the options name.
     pub fn new(args: &StateArgs) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { socket: state_dir(args).join("rota.sock"), runtime, missed: std::cell::Cell::new(false) })
@@ -107,7 +107,7 @@ impl Client {
         self.runtime.block_on(work)
     }
 
-    /// What comes, piece by piece.
+    /// The answer's body, piece by piece.
     pub async fn open(&self, path: &str) -> anyhow::Result<Incoming> {
         Ok(accepted(self.request(Method::GET, path, Bytes::new()).await?).await?.into_body())
     }
@@ -143,7 +143,7 @@ impl Client {
     }
 }
 
-/// Where a list goes on.
+/// The address of the next page of a list.
 fn next_page(response: &Response<Incoming>) -> Option<String> {
     let links = response.headers().get(hyper::header::LINK)?.to_str().ok()?;
     let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;

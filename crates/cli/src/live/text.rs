@@ -1,7 +1,7 @@
 //! How the live queue looks in a terminal.
 
 use rota_daemon::Text;
-use rota_daemon::api::State;
+use rota_daemon::api::JobState;
 
 /// A command as one would type it.
 pub fn command_line(command: &[Text]) -> String {
@@ -14,7 +14,7 @@ pub fn command_line(command: &[Text]) -> String {
 }
 
 /// A state as one word.
-pub fn state_word(state: State) -> String {
+pub fn state_word(state: JobState) -> String {
     state.word().to_owned()
 }
 

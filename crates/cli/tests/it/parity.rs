@@ -139,3 +139,33 @@ fn parity_marks_of_the_better_mechanism_hold() {
         }
     }
 }
+
+#[test]
+fn parity_learned_durations_keep_up_where_types_differ() {
+    let Some(folder) = reference() else {
+        println!("skipped: no reference data");
+        return;
+    };
+    // Little is learned from so few jobs; it must not cost anything.
+    for trace in TRACES[..2].iter().chain(&LONG_TRACES[..2]) {
+        let found = figures(&folder, *trace, &["lag-match", "lag-history"], &[]);
+        let (without, with) = (found[0], found[1]);
+        assert!(with.0 <= 1.01 * without.0, "lag-history on {}: {} against {}", trace.0, with.0, without.0);
+        assert!(with.2 <= 1.1, "lag-history on {}: worst rho {}", trace.0, with.2);
+    }
+}
+
+#[test]
+fn parity_marks_on_the_philly_trace() {
+    let Some(folder) = reference() else {
+        println!("skipped: no reference data");
+        return;
+    };
+    let trace = folder.join("../philly/philly.csv").to_str().unwrap().to_owned();
+    // The marks of the longer runs are in benches/history.py.
+    for (policy, jct_max) in [("las", 36_000.0), ("sjf:estimates=history", 70_000.0)] {
+        let summary = json(&["sim", "--trace", &trace, "--cluster", "gpu:400", "--policy", policy, "--json"]);
+        let jct = summary["jct_mean_s"].as_f64().unwrap();
+        assert!(jct <= jct_max, "{policy}: mean JCT {jct}");
+    }
+}

@@ -74,7 +74,7 @@ fn out_writes_the_whole_report() {
     );
     assert_eq!(jobs.lines().count(), 5);
     let events = std::fs::read_to_string(out.join("events.jsonl")).unwrap();
-    assert_eq!(events.lines().next().unwrap(), r#"{"version":1}"#);
+    assert_eq!(events.lines().next().unwrap(), r#"{"version":2}"#);
     assert_eq!(events.lines().count(), 1 + 3 * 4, "submitted, started and finished for each job");
 }
 

@@ -1,29 +1,29 @@
 //! The past as pictures and tables are made of it: bars, buckets, curves and sums.
 
-use super::State;
+use super::JobState;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// A GPU that is here, or was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GpuName {
-    /// Its UUID.
+    /// The GPU's UUID.
     pub uuid: String,
-    /// Its index when it was last seen.
+    /// The GPU's index when it was last seen.
     pub index: u32,
     /// The maker's name of it.
     pub name: String,
-    /// Its type, as submits and policies call it.
+    /// The GPU's type, as jobs and policies name it.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// Who was on which GPU when.
+/// The jobs on each GPU over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Timeline {
-    /// From, RFC 3339.
+    /// The start, RFC 3339.
     pub from: String,
-    /// Until, RFC 3339.
+    /// The end, RFC 3339.
     pub to: String,
     /// The GPUs of this machine, and those that are gone and have bars.
     pub gpus: Vec<GpuName>,
@@ -33,35 +33,35 @@ pub struct Timeline {
     pub truncated: bool,
 }
 
-/// One stay of a job on its GPUs.
+/// One run of a job on its GPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TimelineBar {
-    /// The job.
+    /// The job's number.
     pub job: u64,
-    /// Its name.
+    /// The job's name.
     pub name: Option<String>,
-    /// Whose.
+    /// The job's owner.
     pub user: String,
     /// The state of the job now.
-    pub state: State,
+    pub state: JobState,
     /// How this run ended: `finished`, `failed`, `preempted`, `evicted`, `retried`, `cancelled`, `lost`; null while it goes on.
     pub end: Option<String>,
     /// UUIDs of its GPUs.
     pub gpus: Vec<String>,
     /// Share of each of them, in thousandths.
     pub share_milli: u16,
-    /// From, RFC 3339.
+    /// The start, RFC 3339.
     pub start: String,
-    /// Until, RFC 3339; null while it goes on.
+    /// The end, RFC 3339; null while the run goes on.
     pub finish: Option<String>,
 }
 
 /// What a job did over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobSamples {
-    /// The job.
+    /// The job's number.
     pub job: u64,
-    /// In order of time.
+    /// The samples, in order of time.
     pub points: Vec<JobPoint>,
 }
 
@@ -74,11 +74,11 @@ pub struct JobPoint {
     pub memory_mib: Option<f64>,
     /// Its own use of its GPUs, where the driver tells; that of its GPUs otherwise.
     pub utilisation_percent: Option<f64>,
-    /// What its GPUs drew for it, summed.
+    /// The power that the job's GPUs drew for it, summed.
     pub power_watts: Option<f64>,
 }
 
-/// What was used.
+/// An amount of GPU use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Use {
     /// Jobs that had GPUs in this time.
@@ -93,27 +93,27 @@ pub struct Use {
     pub idle_gpu_hours: Option<f64>,
 }
 
-/// What a user or a project used.
+/// The GPU use of a user or a project.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NamedUse {
     /// Who; null for what has no project.
     pub name: Option<String>,
-    /// How much.
+    /// The use of the GPUs in that time.
     #[serde(flatten)]
     pub used: Use,
 }
 
-/// How a GPU was used.
+/// The use of one GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GpuUse {
-    /// Its UUID.
+    /// The GPU's UUID.
     pub uuid: String,
-    /// Its index when it was last seen.
+    /// The GPU's index when it was last seen.
     pub index: u32,
-    /// Its type.
+    /// The GPU's type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// How much.
+    /// The use of the GPUs in that time.
     #[serde(flatten)]
     pub used: Use,
 }
@@ -121,30 +121,30 @@ pub struct GpuUse {
 /// A job that held GPUs and did little with them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WastefulJob {
-    /// The job.
+    /// The job's number.
     pub job: u64,
-    /// Its name.
+    /// The job's name.
     pub name: Option<String>,
-    /// Whose.
+    /// The job's owner.
     pub user: String,
     /// GPU hours with less than 5 % of use.
     pub idle_gpu_hours: f64,
 }
 
-/// Who used how much in some time.
+/// The use of the GPUs in some time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
-    /// From, RFC 3339.
+    /// The start, RFC 3339.
     pub from: String,
-    /// Until, RFC 3339.
+    /// The end, RFC 3339.
     pub to: String,
     /// All of it.
     pub total: Use,
-    /// By user, the largest first.
+    /// The use of each user, the largest first.
     pub users: Vec<NamedUse>,
-    /// By project, the largest first.
+    /// The use of each project, the largest first.
     pub projects: Vec<NamedUse>,
-    /// By GPU, in the order of their indices.
+    /// The use of each GPU, in the order of their indices.
     pub gpus: Vec<GpuUse>,
     /// The jobs with the most idle GPU time, the worst first.
     pub waste: Vec<WastefulJob>,
@@ -153,27 +153,27 @@ pub struct Usage {
 /// How much of each GPU was given out, and how much of it was used, over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Heatmap {
-    /// From, RFC 3339.
+    /// The start, RFC 3339.
     pub from: String,
-    /// Until, RFC 3339.
+    /// The end, RFC 3339.
     pub to: String,
     /// The length of a bucket.
     pub bucket_seconds: f64,
-    /// One row a GPU.
+    /// One row for each GPU.
     pub gpus: Vec<HeatmapRow>,
 }
 
-/// One GPU over time. Null where nothing is known: before the first record, in the future, or where nobody looked.
+/// One GPU over time. Null where nothing is known: before the first record, in the future, or while the daemon did not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HeatmapRow {
-    /// Its UUID.
+    /// The GPU's UUID.
     pub uuid: String,
-    /// Its index when it was last seen.
+    /// The GPU's index when it was last seen.
     pub index: u32,
     /// The part that jobs had, 0 to 1.
     pub allocated: Vec<Option<f64>>,
     /// The part that was busy, 0 to 1.
     pub used: Vec<Option<f64>>,
-    /// Power drawn.
+    /// The mean power the GPU drew in each bucket.
     pub power_watts: Vec<Option<f64>>,
 }

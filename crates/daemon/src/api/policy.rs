@@ -4,33 +4,36 @@ use rota_policy::PolicyInfo;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A policy.
+/// A policy that can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyChoice {
-    /// Its name.
+    /// The name that is typed to choose it.
     pub name: String,
     /// Other names of it.
     pub aliases: Vec<String>,
-    /// What it does, in a line.
+    /// What the policy does, in a line.
     pub summary: String,
-    /// What can be set about it.
+    /// The policy's parameters.
     pub parameters: Vec<PolicyParameter>,
-    /// Whether it may stop jobs for others.
+    /// Whether the policy may stop jobs for others.
     pub preemptive: bool,
-    /// Whether it puts two jobs on the same whole GPUs.
+    /// Whether the policy puts two jobs on the same whole GPUs.
     pub packs: bool,
-    /// Whether it weighs GPU types against each other.
+    /// Whether the policy weighs GPU types against each other.
     pub heterogeneity_aware: bool,
+    /// Whether a simulation tells the policy how long jobs really run where their users gave no estimate: never, for reservations
+    /// (backfill), always, or unless `estimates=history` is set. A live queue has only estimates.
+    pub knows_durations: String,
 }
 
 /// Something that can be set about a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyParameter {
-    /// Its name.
+    /// The name that is typed to choose it.
     pub name: String,
-    /// What it is if nobody sets it.
+    /// The value if none is set.
     pub default: Option<String>,
-    /// What it means.
+    /// The parameter's meaning.
     pub meaning: String,
 }
 
@@ -49,13 +52,20 @@ impl From<&PolicyInfo> for PolicyChoice {
             preemptive: info.preemptive,
             packs: info.packs,
             heterogeneity_aware: info.heterogeneity_aware,
+            knows_durations: match info.knows {
+                rota_policy::Knows::Nothing => "never",
+                rota_policy::Knows::ForReservations => "for reservations",
+                rota_policy::Knows::Durations => "always",
+                rota_policy::Knows::DurationsOrHistory => "unless estimates=history",
+            }
+            .to_owned(),
         }
     }
 }
 
 impl PolicyChoice {
-    /// All of them.
+    /// All policies.
     pub fn all() -> Vec<Self> {
-        rota_policy::registry::POLICIES.iter().map(Self::from).collect()
+        rota_policy::Registry::default().policies().iter().map(Self::from).collect()
     }
 }

@@ -7,13 +7,13 @@ use utoipa::ToSchema;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SimulationSource {
-    /// What this queue recorded.
+    /// The jobs that this queue recorded.
     History,
     /// A trace that is sent along.
     Trace,
 }
 
-/// What is to be simulated.
+/// A simulation that a user asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SimulationAsk {
@@ -33,7 +33,7 @@ pub struct SimulationAsk {
     pub cluster: Option<String>,
     /// The policies to compare, 1 to 8.
     pub policies: Vec<String>,
-    /// Of everything random.
+    /// The seed of all random numbers.
     #[serde(default)]
     pub seed: Option<u64>,
 }
@@ -41,36 +41,36 @@ pub struct SimulationAsk {
 /// A simulation that was begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SimulationStarted {
-    /// Its number.
+    /// The simulation's number.
     pub id: u64,
 }
 
-/// Where a simulation is.
+/// The state of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SimulationState {
-    /// It goes on.
+    /// The simulation runs.
     Running,
-    /// Its results are there.
+    /// The simulation has ended, and its results are there.
     Done,
-    /// It has none.
+    /// The simulation has ended without results.
     Failed,
-    /// Somebody stopped it.
+    /// A user stopped the simulation.
     Cancelled,
 }
 
-/// A simulation.
+/// A simulation, with its results once it is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Simulation {
-    /// Its number.
+    /// The simulation's number.
     pub id: u64,
-    /// Where it is.
+    /// The state of the simulation.
     pub state: SimulationState,
     /// How much of it is done, 0 to 1; null until that can be said.
     pub progress: Option<f64>,
     /// The policies, in the order asked for.
     pub policies: Vec<String>,
-    /// Why it failed.
+    /// Why the simulation failed.
     pub error: Option<String>,
     /// One summary a policy, as `rota sim --json` prints it; empty until it is done.
     pub results: Vec<serde_json::Value>,

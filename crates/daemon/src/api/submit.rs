@@ -1,6 +1,6 @@
-//! What is asked of the queue, and its answer. What has its usual value is left out where it is written down.
+//! Jobs that are submitted, and the answer. A field with its default value is left out where a job is written down.
 
-use crate::text::Text;
+use crate::api::text::Text;
 use serde::{Deserialize, Serialize};
 use std::ops::Not;
 use utoipa::ToSchema;
@@ -12,7 +12,7 @@ pub enum AfterCondition {
     /// The other job ended with exit code 0.
     #[default]
     Ok,
-    /// It ended, however.
+    /// The dependency ended in any way.
     Any,
 }
 
@@ -22,7 +22,7 @@ pub enum AfterCondition {
 pub struct After {
     /// The other job.
     pub id: u64,
-    /// How it must end.
+    /// How the dependency must end.
     #[serde(default)]
     pub condition: AfterCondition,
 }
@@ -31,9 +31,9 @@ pub struct After {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SweepParam {
-    /// Its name.
+    /// The parameter's name.
     pub name: String,
-    /// Its values.
+    /// The values the parameter takes, one job each.
     pub values: Vec<String>,
 }
 
@@ -45,7 +45,13 @@ fn one_weight() -> f64 {
     1.0
 }
 
-/// What is asked of the queue.
+impl Default for Submit {
+    fn default() -> Self {
+        plain_submit()
+    }
+}
+
+/// A job that is given to the queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
@@ -54,7 +60,7 @@ pub struct Submit {
     pub command: Vec<Text>,
     /// The directory it runs in.
     pub cwd: Text,
-    /// Its whole environment; Rota adds its own variables.
+    /// The job's whole environment; Rota adds its own variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<(Text, Text)>,
     /// GPUs it needs at once; 0 runs it on the processor alone.
@@ -90,7 +96,7 @@ pub struct Submit {
     /// Share of each GPU, above 0 and at most 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Nobody else on its GPUs, even if memory or share are given.
+    /// The job shares its GPUs with no other job, even if memory or share are given.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub exclusive: bool,
     /// Higher runs first under the policies that look at it.
@@ -99,22 +105,22 @@ pub struct Submit {
     /// Fair share weight.
     #[serde(default = "one_weight")]
     pub weight: f64,
-    /// Lottery tickets.
+    /// The job's tickets under the policy `lottery`.
     #[serde(default = "one")]
     pub tickets: u32,
-    /// How long its user believes it will run.
+    /// The run time that the user expects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_seconds: Option<f64>,
-    /// When it should be finished, RFC 3339.
+    /// The moment the job should be finished by, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// It is ended after so long.
+    /// The longest run time; the job is ended after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_seconds: Option<f64>,
     /// Jobs that must end first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<After>,
-    /// How often it is tried again after a failure.
+    /// How often the job is tried again after a failure.
     #[serde(default)]
     pub retries: u32,
     /// Wait before the first of these; doubled each time.
@@ -123,7 +129,7 @@ pub struct Submit {
     /// A name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What its GPU time is counted under, beside its user.
+    /// The project that the job's GPU time is counted under, beside its user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// A repeated submit with the same key returns the same job.
@@ -135,10 +141,13 @@ pub struct Submit {
     /// It shares its GPU through NVIDIA's MPS, with jobs of the same user only. Implied by `threads_percent`.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub mps: bool,
-    /// It may be stopped for others and started again later.
+    /// Whether the job may be stopped for others and started again later.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub preemptible: bool,
-    /// Not to be started before it is released.
+    /// The job saves its progress when it is stopped, within its grace time, and goes on from there when it is started again.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub saves_progress: bool,
+    /// Whether the job is held: it does not start before it is released.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub hold: bool,
     /// Time between asking it to stop and killing it.
@@ -163,7 +172,7 @@ pub struct Submit {
 pub struct Submitted {
     /// The jobs, in order.
     pub ids: Vec<u64>,
-    /// They were there already, by their key.
+    /// Whether jobs with this key were in the queue already.
     pub existing: bool,
 }
 
@@ -174,16 +183,16 @@ pub struct SubmitMany {
     /// The environment of all that have none of their own.
     #[serde(default)]
     pub env: Vec<(Text, Text)>,
-    /// What is asked for.
+    /// The jobs to submit.
     pub submits: Vec<Submit>,
 }
 
-/// What became of one of many submits.
+/// The outcome of one of many submits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OneOfMany {
-    /// Its jobs.
+    /// The numbers of the new jobs.
     pub ids: Vec<u64>,
-    /// Why it was refused, if it was.
+    /// Why the submit was refused, if it was.
     pub refusal: Option<String>,
 }
 
@@ -205,6 +214,7 @@ pub(crate) fn plain_submit() -> Submit {
         number_argument: None,
         share: None,
         exclusive: true,
+        saves_progress: false,
         priority: 0,
         weight: 1.0,
         tickets: 1,

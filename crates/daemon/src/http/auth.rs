@@ -1,15 +1,15 @@
-//! Who asks: known by the socket's credentials, by a token, or by the cookie of a session.
+//! The caller of a request: known by the socket's credentials, by a token, or by the cookie of a session.
 //!
-//! Everybody is looked at once, before any route: [`admit`] says who it is, counts the request against its caller's rate, and turns away
-//! what a browser may have been tricked into. Routes that need to know take [`Visit`] or [`Caller`], and refuse whoever is not known.
+//! Every request is checked once, before any route: [`admit`] finds its caller, counts it against the caller's rate, and refuses
+//! what a browser may have been tricked into. Routes that need a caller take [`Visit`] or [`Caller`], and refuse unknown callers.
 
 use super::rates::Key;
 use super::sessions::{self, Session};
 use super::{Problem, Site};
+use crate::access::tokens::{Scope, Token, TokenChange};
 use crate::clock::wall_ns;
-use crate::connection::Link;
-use crate::platform::{Caller, Message};
-use crate::tokens::{Scope, Token, TokenChange};
+use crate::machine::platform::{Caller, Message};
+use crate::watchmen::connection::Link;
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
 use axum::http::request::Parts;
@@ -25,14 +25,14 @@ use tokio::net::UnixListener;
 /// What a browser's page must send along with a change, to show that it is ours.
 pub const CSRF: HeaderName = HeaderName::from_static("x-rota-csrf");
 
-/// Who is at the other end.
+/// The other end of a connection.
 #[derive(Clone, Debug)]
 pub enum Peer {
     /// A local process, by its socket's credentials.
     Local { uid: u32, gid: u32 },
-    /// Somebody on a port, and both ends of the connection.
+    /// A client on the port, with both addresses of the connection.
     Network(Option<Link>),
-    /// Somebody on the port for clients of watchmen, and the connection.
+    /// A client on the port for watchmen, with the connection.
     Client(Option<Link>, Option<Arc<OwnedFd>>),
 }
 
@@ -42,37 +42,37 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
     }
 }
 
-/// From where somebody on the port asks.
+/// The address that a client on the port asks from.
 #[derive(Clone, Copy, Debug)]
 pub struct Remote(pub SocketAddr);
 
-/// What somebody is known by.
+/// What the caller is known by.
 #[derive(Clone)]
 pub enum Pass {
     /// The socket's credentials.
     Socket,
-    /// A token.
+    /// The caller sent a token.
     Token(Arc<Token>),
-    /// A cookie.
+    /// The caller's browser sent the cookie of a session.
     Session(Arc<Session>),
 }
 
-/// Somebody who is known.
+/// A caller that is known.
 #[derive(Clone)]
 pub struct Visit {
-    /// Who.
+    /// The user who asks.
     pub caller: Caller,
-    /// What they may do.
+    /// What the caller may do.
     pub scope: Scope,
-    /// How they are known.
+    /// What the caller is known by.
     pub pass: Pass,
 }
 
-/// What the routes are told of a caller.
+/// The caller of a request, as routes find it; `None` if unknown.
 #[derive(Clone)]
 struct Seen(Option<Visit>);
 
-/// Looks at whoever asks, before any route.
+/// Checks a request's caller, before any route.
 pub async fn admit(State(site): State<Arc<Site>>, mut request: Request, next: Next) -> Response {
     let is_local = matches!(request.extensions().get(), Some(ConnectInfo(Peer::Local { .. })));
     let visit = site.recognise(request.extensions().get(), request.headers());
@@ -134,7 +134,7 @@ impl FromRequestParts<Arc<Site>> for Caller {
 }
 
 impl Site {
-    /// Whether somebody who was let in would be let in now.
+    /// Whether a caller that was let in before would be let in now.
     pub fn is_good(&self, pass: &Pass) -> bool {
         match pass {
             Pass::Socket => true,
@@ -158,13 +158,13 @@ impl Site {
             (Arc::clone(&session.token), Pass::Session(session))
         };
         if token.note_use(wall_ns()) {
-            // Nobody waits for it to be written down.
+            // The request does not wait until this is written down.
             _ = self.inbox.send(Message::Tokens(TokenChange::Used(token.id, wall_ns()), tokio::sync::oneshot::channel().0));
         }
         Some(self.by_token(&token, pass))
     }
 
-    /// Whom a token speaks for. Who is no administrator any more has none of an administrator's rights by an old token.
+    /// The user a token speaks for. A user who is no longer an administrator has no administrator's rights by an old token.
     pub fn by_token(&self, token: &Token, pass: Pass) -> Visit {
         let owner = self.caller(token.uid);
         let is_admin = token.scope == Scope::Admin && owner.is_admin;
@@ -174,13 +174,13 @@ impl Site {
     }
 
     /// Whoever a token was made for, with what it allows.
-    pub(super) fn holder_of(&self, token: &str) -> Option<Caller> {
+    pub(crate) fn holder_of(&self, token: &str) -> Option<Caller> {
         let token = self.board.tokens.find(token, wall_ns())?;
         Some(self.by_token(&token, Pass::Token(Arc::clone(&token))).caller)
     }
 
     /// A user with all their rights.
-    pub(super) fn caller(&self, uid: u32) -> Caller {
+    pub(crate) fn caller(&self, uid: u32) -> Caller {
         let is_admin = uid == 0 || uid == self.daemon_uid || self.admins.contains(&uid);
         let (user, gid) = self.users.find(uid);
         Caller { uid, gid, user, is_admin, may_write: true }

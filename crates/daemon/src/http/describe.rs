@@ -1,4 +1,4 @@
-//! What the description of the API says of every route alike: how to be known, and the form of refusals.
+//! What the API's description says of every route: how a caller authenticates, and the form of refusals.
 
 use crate::api;
 use utoipa::openapi::path::Operation;
@@ -6,7 +6,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
 
-/// What anybody may ask for.
+/// The routes that need no token.
 const OPEN: [&str; 2] = ["/healthz", "/api/v1/openapi.json"];
 
 /// Adds to every route what no route says by itself.

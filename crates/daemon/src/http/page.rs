@@ -10,7 +10,7 @@ use std::io::Read;
 struct File {
     path: &'static str,
     kind: &'static str,
-    /// Its hash, for browsers that have it already.
+    /// The file's hash, for browsers that have it already.
     tag: &'static str,
     bytes: &'static [u8],
     is_packed: bool,

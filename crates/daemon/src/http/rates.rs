@@ -1,4 +1,4 @@
-//! How fast one caller may ask: a bucket for each, filled at a steady rate.
+//! Rates: how fast one caller may send requests. Each caller has a bucket that fills at a steady rate.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 /// Buckets that are kept before those that are full again are forgotten.
 const BUCKETS_MAX: usize = 4096;
 
-/// Whose bucket.
+/// The caller that a bucket belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A token's, with all its sessions.
     Token(u64),
-    /// Of somebody unknown, at an address.
+    /// An unknown caller, by its address.
     Address(IpAddr),
 }
 
 impl Key {
-    /// Of somebody unknown. One machine has a whole network of addresses in IPv6.
+    /// The bucket of an unknown caller. In IPv6 one machine has a whole network of addresses, which share a bucket.
     pub fn of(address: IpAddr) -> Self {
         Self::Address(match address {
             IpAddr::V6(v6) if v6.to_ipv4_mapped().is_none() => {
@@ -34,7 +34,7 @@ struct Bucket {
     at: Instant,
 }
 
-/// All buckets.
+/// The buckets of all callers.
 pub struct Rates {
     per_second: f64,
     burst: f64,

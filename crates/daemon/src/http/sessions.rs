@@ -1,11 +1,11 @@
 //! Sessions: a browser shows a token once, and from then on a cookie that scripts cannot read. Hashes of the cookies are kept, in memory
-//! and in a file, so that a restart of the daemon signs nobody out; the end of a token ends its sessions.
+//! and in a file, so that users stay signed in when the daemon restarts; the end of a token ends its sessions.
 
 use super::auth::{Pass, Visit, forged};
 use super::{Answer, Problem, Site};
+use crate::access::tokens::{Token, Tokens, hash, secret};
 use crate::api;
 use crate::clock::wall_ns;
-use crate::tokens::{Token, Tokens, hash, secret};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -25,7 +25,7 @@ const COOKIE: &str = "rota_session";
 /// The most there may be; the oldest is signed out for one more.
 const SESSIONS_MAX: usize = 10_000;
 
-pub(super) fn routes() -> OpenApiRouter<Arc<Site>> {
+pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
     OpenApiRouter::new().routes(routes!(sign_in, whoami, sign_out))
 }
 
@@ -67,7 +67,7 @@ pub struct Sessions {
     open: Mutex<HashMap<[u8; 32], Arc<Session>>>,
     length_ns: i64,
     file: PathBuf,
-    /// Who writes the file.
+    /// Held while the file is written.
     writes: Mutex<()>,
 }
 
@@ -83,7 +83,7 @@ impl Sessions {
         Self { open: Mutex::new(open), length_ns: (hours * 3.6e12) as i64, file, writes: Mutex::default() }
     }
 
-    /// Writes down who is signed in. The disk may be slow: whoever must not wait does not call this.
+    /// Writes the sessions to the file. The disk may be slow, so that async code must not call this.
     fn keep(&self) -> io::Result<()> {
         let _alone = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = |session: &Arc<Session>| Kept {
@@ -109,7 +109,7 @@ impl Sessions {
         self.is_good(&session, tokens).then_some(session)
     }
 
-    /// Whether it goes on.
+    /// Whether a session is still good.
     pub fn is_good(&self, session: &Session, tokens: &Tokens) -> bool {
         let now_ns = wall_ns();
         let is_open = self.open.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&session.key);
@@ -165,7 +165,7 @@ async fn sign_in(State(site): State<Arc<Site>>, Json(ask): Json<api::SignIn>) ->
     Ok(([(header::SET_COOKIE, cookie)], Json(answer)).into_response())
 }
 
-/// Who the caller is, however they are known.
+/// The caller's name and rights, whether known by socket, token or cookie.
 #[utoipa::path(get, path = "/api/v1/session", responses((status = 200, body = api::Session)))]
 async fn whoami(visit: Visit) -> Json<api::Session> {
     Json(told(&visit))
@@ -205,7 +205,7 @@ impl Site {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokens::{OWN, Scope};
+    use crate::access::tokens::{OWN, Scope};
     use std::os::unix::fs::MetadataExt as _;
 
     fn headers(cookie: &str) -> HeaderMap {

@@ -1,7 +1,7 @@
-//! Chat hooks: what gathered, as one message for people.
+//! Chat hooks: notifications that gathered, as one message for people.
 
-use super::Trouble;
-use super::message::Message;
+use super::DeliveryError;
+use super::notification::Notification;
 use super::settings::Notify;
 use super::target::Target;
 use super::webhook::{post, sign};
@@ -10,14 +10,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 /// Tells a hook of Slack's kind.
-pub fn send_slack(target: &Target, messages: &[Message], settings: &Notify) -> Result<(), Trouble> {
+pub fn send_slack(target: &Target, messages: &[Notification], settings: &Notify) -> Result<(), DeliveryError> {
     // These three begin mentions and links; a job's name must be able to make neither.
     let text = text_of(messages).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     post(target, &target.address, &[], &json!({ "text": text }).to_string(), settings).map(|_| ())
 }
 
 /// Tells a hook of `DingTalk`'s kind, which answers 200 whatever it thinks of a message, and says so in the body.
-pub fn send_dingtalk(target: &Target, messages: &[Message], settings: &Notify) -> Result<(), Trouble> {
+pub fn send_dingtalk(target: &Target, messages: &[Notification], settings: &Notify) -> Result<(), DeliveryError> {
     let now_ms = jiff::Timestamp::now().as_millisecond();
     let url = match &target.secret {
         Some(secret) => signed(&target.address, secret, now_ms),
@@ -29,8 +29,8 @@ pub fn send_dingtalk(target: &Target, messages: &[Message], settings: &Notify) -
     match answer["errcode"].as_i64() {
         None | Some(0) => Ok(()),
         Some(code) => {
-            let why = super::message::plain(answer["errmsg"].as_str().unwrap_or_default());
-            Err(Trouble::Later(format!("it answered with error {code}: {why}")))
+            let why = super::notification::plain(answer["errmsg"].as_str().unwrap_or_default());
+            Err(DeliveryError::Later(format!("it answered with error {code}: {why}")))
         }
     }
 }
@@ -44,8 +44,8 @@ fn signed(address: &str, secret: &str, now_ms: i64) -> String {
     format!("{address}{joint}timestamp={now_ms}&sign={signature}")
 }
 
-fn text_of(messages: &[Message]) -> String {
-    messages.iter().map(Message::line).collect::<Vec<_>>().join("\n")
+fn text_of(messages: &[Notification]) -> String {
+    messages.iter().map(Notification::line).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Mail: what gathered, as one plain text through the site's server.
+//! Mail: notifications that gathered, as one plain text through the site's server.
 
-use super::Trouble;
-use super::message::{Message, plain};
+use super::DeliveryError;
+use super::notification::{Notification, plain};
 use super::settings::{Mail, MailSecurity, Notify, first_line};
 use super::target::Target;
 use crate::api::NotifyEvent;
@@ -14,14 +14,14 @@ use lettre::{SmtpTransport, Transport};
 use std::time::Duration;
 
 /// Sends what gathered.
-pub fn send(target: &Target, messages: &[Message], settings: &Notify, mail: &Mail) -> Result<(), Trouble> {
-    let letter = letter(target, messages, mail).map_err(Trouble::Refused)?;
-    let transport = transport(settings, mail).map_err(Trouble::Later)?;
+pub fn send(target: &Target, messages: &[Notification], settings: &Notify, mail: &Mail) -> Result<(), DeliveryError> {
+    let letter = letter(target, messages, mail).map_err(DeliveryError::Refused)?;
+    let transport = transport(settings, mail).map_err(DeliveryError::Later)?;
     match transport.send(&letter) {
         Ok(_) => Ok(()),
         // The server will not have this letter, ever; what it says of us, as that the password is wrong, can be mended.
-        Err(error) if error.is_permanent() && is_about_the_letter(&error) => Err(Trouble::Refused(say(&error))),
-        Err(error) => Err(Trouble::Later(say(&error))),
+        Err(error) if error.is_permanent() && is_about_the_letter(&error) => Err(DeliveryError::Refused(say(&error))),
+        Err(error) => Err(DeliveryError::Later(say(&error))),
     }
 }
 
@@ -35,12 +35,12 @@ fn say(error: &lettre::transport::smtp::Error) -> String {
     plain(&format!("mail server: {error}{}", if error.to_string().ends_with(&cause) { "" } else { &cause }))
 }
 
-fn letter(target: &Target, messages: &[Message], mail: &Mail) -> Result<Letter, String> {
+fn letter(target: &Target, messages: &[Notification], mail: &Mail) -> Result<Letter, String> {
     let from: Mailbox = mail.from.parse().map_err(|error| format!("mail.from: {error}"))?;
     let to: lettre::Address = target.address.parse().map_err(|error| format!("`{}`: {error}", target.address))?;
     let first = messages.first().ok_or_else(|| "nothing to say".to_owned())?;
     let domain = from.email.domain().to_owned();
-    // Nobody is to answer a machine, and no machine either.
+    // Mail programs must not answer this mail automatically.
     let automatic = HeaderValue::new(HeaderName::new_from_ascii_str("Auto-Submitted"), "auto-generated".to_owned());
     Letter::builder()
         .from(from)
@@ -49,11 +49,11 @@ fn letter(target: &Target, messages: &[Message], mail: &Mail) -> Result<Letter, 
         .message_id(Some(format!("<{}@{domain}>", first.id)))
         .raw_header(automatic)
         .header(ContentType::TEXT_PLAIN)
-        .body(messages.iter().map(Message::paragraph).collect::<Vec<_>>().join("\n\n") + "\n")
+        .body(messages.iter().map(Notification::paragraph).collect::<Vec<_>>().join("\n\n") + "\n")
         .map_err(|error| error.to_string())
 }
 
-fn subject(messages: &[Message]) -> String {
+fn subject(messages: &[Notification]) -> String {
     if let [only] = messages {
         return only.headline();
     }
@@ -108,7 +108,7 @@ mod tests {
             given_up: 0,
             problem: None,
         };
-        let message = Message {
+        let message = Notification {
             id: "1-2-3".to_owned(),
             event: NotifyEvent::Test,
             at: String::new(),

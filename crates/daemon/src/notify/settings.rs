@@ -1,11 +1,11 @@
-//! What a site sets about notifications: its own targets, its mail server, and how patient Rota is.
+//! The site's settings of notifications: its own targets, its mail server, and how long Rota tries.
 
 use super::target;
 use crate::api::{NotifyEvent, NotifyKind};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Who is told about jobs.
+/// The settings of notifications.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Notify {
@@ -23,7 +23,7 @@ pub struct Notify {
     pub gather_seconds: f64,
     /// The most targets of one user.
     pub targets_max: usize,
-    /// The site's own targets, told of everybody's jobs.
+    /// The site's own targets, which are told of all jobs.
     pub site: Vec<SiteTarget>,
 }
 
@@ -42,18 +42,18 @@ impl Default for Notify {
     }
 }
 
-/// One that is told of everybody's jobs.
+/// A target of the site, which is told of all jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteTarget {
-    /// How it is told.
+    /// The way messages are sent.
     pub kind: NotifyKind,
-    /// Where: a URL, or a mail address.
+    /// The URL or mail address messages go to.
     pub address: String,
     /// A file whose first line messages are signed with.
     #[serde(default)]
     pub secret_file: Option<PathBuf>,
-    /// Of what.
+    /// The events the target is told of.
     #[serde(default = "target::usual_events")]
     pub on: Vec<NotifyEvent>,
 }
@@ -67,7 +67,7 @@ pub enum MailSecurity {
     Starttls,
     /// Encrypted from the first octet.
     Tls,
-    /// Not at all.
+    /// The connection is not encrypted.
     None,
 }
 
@@ -75,13 +75,13 @@ pub enum MailSecurity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mail {
-    /// Its name; empty means that nobody is told by mail.
+    /// The mail server's name; empty means that no mail is sent.
     pub server: String,
-    /// Its port.
+    /// The port of the mail server.
     pub port: u16,
     /// How the connection is kept private.
     pub security: MailSecurity,
-    /// Who signs in; empty means that nobody does.
+    /// The user to sign in as; empty means without signing in.
     pub user: String,
     /// A file whose first line is the password.
     pub password_file: PathBuf,

@@ -1,6 +1,6 @@
-//! A target: where somebody wants to be told, of what, and how far they have been.
+//! A target: an address that receives notifications, the events it wants, and its place in the journal.
 
-use super::reach;
+use super::public_addresses;
 use super::settings::Mail;
 use crate::api::{NotifyEvent, NotifyKind, NotifyTarget};
 use axum::http::Uri;
@@ -9,43 +9,43 @@ use axum::http::Uri;
 const ADDRESS_LETTERS_MAX: usize = 2048;
 const SECRET_LETTERS_MAX: usize = 256;
 
-/// Somebody to be told.
+/// A target of notifications.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// Its number, never used again.
+    /// The target's number, never used again.
     pub id: u64,
-    /// Whose jobs; `None` for the site's own, told of everybody's.
+    /// The owner of the jobs it is told of; `None` for a target of the site, which is told of all jobs.
     pub uid: Option<u32>,
     /// The user's name; empty for the site's own.
     pub user: String,
-    /// How.
+    /// The way messages are sent.
     pub kind: NotifyKind,
-    /// Where.
+    /// The URL or mail address messages go to.
     pub address: String,
     /// What messages are signed with.
     pub secret: Option<String>,
-    /// Of what.
+    /// The events the target is told of.
     pub on: Vec<NotifyEvent>,
-    /// Who set it up.
+    /// The rights of the user who added it.
     pub trust: Trust,
     /// The last event that it was told of, or that was none of its business.
     pub told: u64,
     /// Messages given up since the last that arrived.
     pub given_up: u64,
-    /// Why the last could not be delivered.
+    /// Why the last message could not be delivered.
     pub problem: Option<String>,
 }
 
-/// Who says where messages go: what users say must not reach what only this machine can reach.
+/// The rights of the user who chose a target's address. A user's address must not lead to what only this machine can reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// A user of the machine.
     User,
-    /// Somebody who may do everything here anyway.
+    /// An administrator, who may do everything on this machine anyway.
     Administrator,
 }
 
-/// What is told if nothing is said of it.
+/// The events a target is told of if its user names none.
 pub fn usual_events() -> Vec<NotifyEvent> {
     vec![NotifyEvent::Finished, NotifyEvent::Failed]
 }
@@ -118,8 +118,8 @@ fn check_url(address: &str, trust: Trust) -> Result<(), String> {
     if authority.contains('@') || uri.host().is_none_or(str::is_empty) {
         return Err(format!("`{address}` is no URL of a hook: it names a host, and no user"));
     }
-    if trust == Trust::User && uri.host().is_some_and(reach::is_private_host) {
-        return Err(reach::REFUSAL.to_owned());
+    if trust == Trust::User && uri.host().is_some_and(public_addresses::is_private_host) {
+        return Err(public_addresses::REFUSAL.to_owned());
     }
     Ok(())
 }
@@ -141,7 +141,7 @@ mod tests {
         for address in
             ["http://127.0.0.1:9/", "http://localhost/", "https://[::1]/", "http://169.254.169.254/latest", "http://10.1.2.3/"]
         {
-            assert_eq!(user(NotifyKind::Slack, address), Err(reach::REFUSAL.to_owned()), "{address}");
+            assert_eq!(user(NotifyKind::Slack, address), Err(public_addresses::REFUSAL.to_owned()), "{address}");
             assert_eq!(check(NotifyKind::Slack, address, None, Trust::Administrator, &mail), Ok(()), "{address}");
         }
         assert!(user(NotifyKind::Mail, "ann@example.org").is_ok());

@@ -1,8 +1,8 @@
-//! Hooks of all kinds: one POST with a small body, no redirects, no patience.
+//! Hooks of all kinds: one POST with a small body, without redirects, and with a short limit of time.
 
-use super::Trouble;
-use super::message::Message;
-use super::reach::PublicOnly;
+use super::DeliveryError;
+use super::notification::Notification;
+use super::public_addresses::PublicOnly;
 use super::settings::Notify;
 use super::target::{Target, Trust};
 use hmac::{Hmac, KeyInit, Mac};
@@ -20,8 +20,8 @@ use ureq::unversioned::transport::DefaultConnector;
 const ANSWER_BYTES_MAX: u64 = 16 << 10;
 
 /// Tells a program, in a body that it can check.
-pub fn send(target: &Target, message: &Message, settings: &Notify) -> Result<(), Trouble> {
-    let body = serde_json::to_string(message).map_err(|error| Trouble::Refused(error.to_string()))?;
+pub fn send(target: &Target, message: &Notification, settings: &Notify) -> Result<(), DeliveryError> {
+    let body = serde_json::to_string(message).map_err(|error| DeliveryError::Refused(error.to_string()))?;
     let timestamp = jiff::Timestamp::now().as_second().to_string();
     let mut headers = vec![
         ("x-rota-id", message.id.clone()),
@@ -41,22 +41,22 @@ pub fn post(
     headers: &[(&'static str, String)],
     body: &str,
     settings: &Notify,
-) -> Result<Vec<u8>, Trouble> {
+) -> Result<Vec<u8>, DeliveryError> {
     let mut request = agent(target, settings).post(url).header("content-type", "application/json");
     for (name, value) in headers {
         request = request.header(*name, value);
     }
-    let answer = request.send(body).map_err(|error| Trouble::Later(say(&error)))?;
+    let answer = request.send(body).map_err(|error| DeliveryError::Later(say(&error)))?;
     let status = answer.status();
     let mut beginning = Vec::new();
     // An answer that breaks off has said what counts: its status.
     _ = answer.into_body().into_reader().take(ANSWER_BYTES_MAX).read_to_end(&mut beginning);
     match status.as_u16() {
         200..300 => Ok(beginning),
-        300..400 => Err(Trouble::Later(format!("it answered {status}, and redirects are not followed"))),
+        300..400 => Err(DeliveryError::Later(format!("it answered {status}, and redirects are not followed"))),
         // Another try of the same would find the same.
-        400 | 413 | 422 => Err(Trouble::Refused(format!("it answered {status}"))),
-        _ => Err(Trouble::Later(format!("it answered {status}"))),
+        400 | 413 | 422 => Err(DeliveryError::Refused(format!("it answered {status}"))),
+        _ => Err(DeliveryError::Later(format!("it answered {status}"))),
     }
 }
 

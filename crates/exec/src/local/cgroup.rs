@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use super::identity::is_shortage;
 use super::spec::RunSpec;
 
 /// Where cgroups of version 2 are mounted, if they are: also beside version 1, as `/sys/fs/cgroup/unified`.
@@ -100,14 +101,17 @@ impl JobCgroup {
     }
 
     /// Every process in the cgroup and in those the job has made below it.
-    pub(crate) fn processes(&self) -> Vec<u32> {
+    pub(crate) fn processes(&self) -> io::Result<Vec<u32>> {
         let mut found = Vec::new();
-        walk(&self.path, &mut |path| {
-            let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+        let mut shortage = None;
+        walk(&self.path, &mut |path| match fs::read_to_string(path.join("cgroup.procs")) {
             // 0 stands for a process of another pid namespace.
-            found.extend(text.lines().filter_map(|line| line.parse().ok()).filter(|pid: &u32| *pid != 0));
+            Ok(text) => found.extend(text.lines().filter_map(|line| line.parse().ok()).filter(|pid: &u32| *pid != 0)),
+            Err(error) if is_shortage(&error) => shortage = Some(error),
+            // The job may remove cgroups that it has made.
+            Err(_) => {}
         });
-        found
+        shortage.map_or(Ok(found), Err)
     }
 
     /// Ends every process in the cgroup at once, if the kernel can (5.14 and later).

@@ -70,6 +70,16 @@ pub(crate) fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
+/// Whether an error is about this process or this machine, and not about what was to be opened: it says nothing, and passes.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+}
+
+/// The parent of a process, if the process is there.
+pub fn parent_of(pid: u32) -> Option<u32> {
+    Stat::read(pid).ok().map(|stat| stat.parent)
+}
+
 /// Whether an error of reading below `/proc/PID` means that the process is gone.
 pub(crate) fn gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)

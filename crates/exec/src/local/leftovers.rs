@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -18,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use super::cgroup::JobCgroup;
-use super::identity::{boot_id, open_process};
+use super::identity::{boot_id, is_shortage, open_process};
 use super::spec::MARK;
 use super::taken::{Taken, taken};
 use super::tree::{Member, ProcessTable};
@@ -34,25 +35,33 @@ pub fn job_processes(dir: &Path) -> Vec<u32> {
 
 /// [`job_processes`] with the processes read before, for those who ask about many jobs.
 pub fn job_processes_in(dir: &Path, table: &ProcessTable) -> Vec<u32> {
-    let Some(taken) = of_this_boot(dir) else { return Vec::new() };
+    let Ok(Some(taken)) = of_this_boot(dir) else { return Vec::new() };
     let members = if supervisor_in(&taken, table) { below_supervisor(&taken, table) } else { proven(&taken, table) };
-    members.into_iter().map(|member| member.pid).collect()
+    members.unwrap_or_default().into_iter().map(|member| member.pid).collect()
 }
 
 /// Kills what is left of a job whose supervisor was killed, and returns how many processes that were. Does nothing while
 /// the supervisor lives, and never touches a process that is not provably the job's.
 pub fn kill_leftovers(dir: &Path) -> usize {
-    let Some(taken) = of_this_boot(dir) else { return 0 };
+    try_kill_leftovers(dir).unwrap_or(0)
+}
+
+/// [`kill_leftovers`] for a caller who gives the job's GPUs to others afterwards: fails where it cannot be told what is left.
+pub(crate) fn try_kill_leftovers(dir: &Path) -> io::Result<usize> {
+    let Some(taken) = of_this_boot(dir)? else { return Ok(0) };
     let cgroup = taken.cgroup.as_deref().and_then(JobCgroup::existing);
     let since = Instant::now();
     let mut killed = BTreeSet::new();
     loop {
-        let table = ProcessTable::read();
+        let table = ProcessTable::try_read()?;
         if supervisor_in(&taken, &table) {
-            return killed.len();
+            return Ok(killed.len());
         }
-        let left = proven(&taken, &table);
-        let dying: Vec<OwnedFd> = left.iter().filter_map(|member| kill(*member, &mut killed)).collect();
+        let left = proven(&taken, &table)?;
+        let mut dying = Vec::new();
+        for member in left {
+            dying.extend(kill(member, &mut killed)?);
+        }
         if let Some(cgroup) = &cgroup {
             cgroup.kill();
         }
@@ -64,14 +73,16 @@ pub fn kill_leftovers(dir: &Path) -> usize {
     if let Some(cgroup) = &cgroup {
         cgroup.remove();
     }
-    killed.len()
+    Ok(killed.len())
 }
 
-fn kill(member: Member, killed: &mut BTreeSet<Member>) -> Option<OwnedFd> {
-    let pidfd = open_process(member.pid, member.start_ticks).ok()??;
-    pidfd_send_signal(&pidfd, Signal::KILL).ok()?;
+fn kill(member: Member, killed: &mut BTreeSet<Member>) -> io::Result<Option<OwnedFd>> {
+    let Some(pidfd) = known(open_process(member.pid, member.start_ticks))?.flatten() else { return Ok(None) };
+    if pidfd_send_signal(&pidfd, Signal::KILL).is_err() {
+        return Ok(None);
+    }
     killed.insert(member);
-    Some(pidfd)
+    Ok(Some(pidfd))
 }
 
 /// Waits until every one of these has ended; false if the time is over first.
@@ -84,40 +95,46 @@ fn wait_for(processes: &[OwnedFd], within: Duration) -> bool {
     })
 }
 
-fn of_this_boot(dir: &Path) -> Option<Taken> {
-    let taken = taken(dir).ok()??;
-    (taken.supervisor.boot_id == boot_id().ok()?).then_some(taken)
+fn of_this_boot(dir: &Path) -> io::Result<Option<Taken>> {
+    let taken = match taken(dir) {
+        // Removed, or torn by a power loss: nothing of this boot.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => return Ok(None),
+        taken => taken?,
+    };
+    let boot_id = boot_id()?;
+    Ok(taken.filter(|taken| taken.supervisor.boot_id == boot_id))
 }
 
 fn supervisor_in(taken: &Taken, table: &ProcessTable) -> bool {
     table.member(taken.supervisor.pid).is_some_and(|member| member.start_ticks == taken.supervisor.start_ticks)
 }
 
-fn below_supervisor(taken: &Taken, table: &ProcessTable) -> BTreeSet<Member> {
+fn below_supervisor(taken: &Taken, table: &ProcessTable) -> io::Result<BTreeSet<Member>> {
     let mut members: BTreeSet<Member> = table.descendants([taken.supervisor.pid]).into_iter().collect();
-    members.extend(in_cgroup(taken, table));
-    members
+    members.extend(in_cgroup(taken, table)?);
+    Ok(members)
 }
 
-fn in_cgroup(taken: &Taken, table: &ProcessTable) -> Vec<Member> {
+fn in_cgroup(taken: &Taken, table: &ProcessTable) -> io::Result<Vec<Member>> {
     let cgroup = taken.cgroup.as_deref().and_then(JobCgroup::existing);
-    cgroup.map(|cgroup| cgroup.processes()).unwrap_or_default().into_iter().filter_map(|pid| table.member(pid)).collect()
+    let pids = cgroup.map_or(Ok(Vec::new()), |cgroup| cgroup.processes())?;
+    Ok(pids.into_iter().filter_map(|pid| table.member(pid)).collect())
 }
 
 /// Every living process that is provably the job's, without its supervisor's help.
-fn proven(taken: &Taken, table: &ProcessTable) -> BTreeSet<Member> {
+fn proven(taken: &Taken, table: &ProcessTable) -> io::Result<BTreeSet<Member>> {
     // A daemon must not kill itself, whatever environment somebody has started it with.
     let ourselves = table.ancestry(std::process::id());
     let mark: OsString = [MARK.as_ref(), "=".as_ref(), taken.mark.as_os_str()].into_iter().collect();
     let session = taken.process.as_ref().map(|process| process.pid);
     let pipe = format!("pipe:[{}]", taken.log_pipe);
-    let mut found: BTreeSet<Member> = in_cgroup(taken, table).into_iter().collect();
+    let mut found: BTreeSet<Member> = in_cgroup(taken, table)?.into_iter().collect();
     let main = taken.process.as_ref().map(|process| Member { pid: process.pid, start_ticks: process.start_ticks });
     found.extend(main.filter(|main| table.member(main.pid) == Some(*main)));
     for (pid, stat) in table.iter() {
         // Nothing of the job is older than its supervisor.
         if stat.start_ticks >= taken.supervisor.start_ticks
-            && (is_marked(pid, &mark) || (Some(stat.session) == session && holds(pid, &pipe)))
+            && (is_marked(pid, &mark)? || (Some(stat.session) == session && holds(pid, &pipe)?))
         {
             found.extend(table.member(pid));
         }
@@ -129,15 +146,23 @@ fn proven(taken: &Taken, table: &ProcessTable) -> BTreeSet<Member> {
     }
     found.extend(table.descendants(found.iter().map(|member| member.pid)));
     found.retain(|member| !ourselves.contains(&member.pid));
-    found
+    Ok(found)
 }
 
-fn is_marked(pid: u32, mark: &OsString) -> bool {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+fn is_marked(pid: u32, mark: &OsString) -> io::Result<bool> {
+    let environment = known(fs::read(format!("/proc/{pid}/environ")))?.unwrap_or_default();
+    Ok(environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
 }
 
-fn holds(pid: u32, pipe: &str) -> bool {
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| target.as_os_str() == pipe)
+fn holds(pid: u32, pipe: &str) -> io::Result<bool> {
+    let descriptors = known(fs::read_dir(format!("/proc/{pid}/fd")))?.into_iter().flatten().flatten();
+    Ok(descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|target| target.as_os_str() == pipe))
+}
+
+/// What was read about a process; `None` if the process is gone or another user's.
+fn known<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if is_shortage(&error) => Err(error),
+        read => Ok(read.ok()),
+    }
 }

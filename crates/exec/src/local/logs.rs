@@ -287,6 +287,7 @@ mod tests {
         RunSpec {
             job: 1,
             attempt: 1,
+            identity: None,
             command: Vec::new(),
             cwd: "/".into(),
             env: Vec::new(),

@@ -5,11 +5,15 @@ pub(crate) mod bytes;
 pub(crate) mod cgroup;
 pub(crate) mod child;
 pub(crate) mod detach;
+pub(crate) mod environment;
+pub(crate) mod executor;
 pub(crate) mod failure;
 pub(crate) mod identity;
 pub(crate) mod launch;
 pub(crate) mod leftovers;
 pub(crate) mod logs;
+pub(crate) mod look;
+pub(crate) mod mps;
 pub(crate) mod nursery;
 pub(crate) mod record;
 pub(crate) mod rights;
@@ -21,3 +25,15 @@ pub(crate) mod taken;
 pub(crate) mod timer;
 pub(crate) mod tree;
 pub(crate) mod usage;
+pub(crate) mod watch;
+
+/// An error with its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::bytes;
+use crate::executor::RunIdentity;
 
 /// The variable that marks every process of a job with its run directory.
 ///
@@ -21,6 +22,9 @@ pub struct RunSpec {
     pub job: u64,
     /// Which attempt of the job this is.
     pub attempt: u32,
+    /// What tells this run from one of the same number in another database; none in runs of versions before identities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<RunIdentity>,
     /// The program and its arguments; a name without `/` is looked up in the `PATH` of `env`.
     #[serde(with = "bytes::list")]
     pub command: Vec<OsString>,
@@ -87,6 +91,7 @@ mod tests {
             let spec = RunSpec {
                 job: u64::MAX,
                 attempt: 3,
+                identity: Some(RunIdentity::from_text("one")),
                 command,
                 cwd: cwd.clone().into(),
                 env,

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 
 use rustix::process::{Signal, pidfd_send_signal};
 
-use super::identity::{Stat, open_process};
+use super::identity::{Stat, is_shortage, open_process};
 
 /// All processes of this machine at one moment. Reading it once serves for any number of jobs.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,20 @@ impl ProcessTable {
         let Ok(entries) = fs::read_dir("/proc") else { return Self::default() };
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         Self { by_pid: pids.filter_map(|pid| Some((pid, Stat::read(pid).ok()?))).collect() }
+    }
+
+    /// [`Self::read`] for a caller to whom a process that could not be read is not one that is gone.
+    pub(crate) fn try_read() -> io::Result<Self> {
+        let mut by_pid = BTreeMap::new();
+        for entry in fs::read_dir("/proc")? {
+            let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            match Stat::read(pid) {
+                Ok(stat) => _ = by_pid.insert(pid, stat),
+                Err(error) if is_shortage(&error) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(Self { by_pid })
     }
 
     pub(crate) fn get(&self, pid: u32) -> Option<&Stat> {

@@ -2,9 +2,12 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on has failed, one that cannot run says so")]
 
 mod adoption;
+mod contract;
 mod ends;
 mod failures;
+mod fake;
 mod limits;
+mod local_executor;
 mod output;
 mod race;
 mod stops;

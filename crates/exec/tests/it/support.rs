@@ -34,6 +34,7 @@ impl Place {
         RunSpec {
             job: 7,
             attempt: 1,
+            identity: None,
             command: command.iter().map(OsString::from).collect(),
             cwd: self.path().to_owned(),
             env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],

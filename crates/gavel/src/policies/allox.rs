@@ -1,13 +1,13 @@
 //! `AlloX`: waiting jobs are matched to places in the queues of free GPUs so that the sum of completion times is least.
 
-use super::{Policy, Shares, View};
+use super::{GavelPolicy, Shares, View};
 use crate::GavelError;
 use std::collections::BTreeMap;
 
 /// Stands for a throughput of zero.
 const SPEED_MIN: f64 = 1e-10;
 
-/// Who has a GPU, which it keeps until it is done.
+/// The jobs that have a GPU. Each keeps it until it is done.
 pub(crate) struct Allox {
     alpha: f64,
     /// The type of each job that was given a GPU.
@@ -20,7 +20,7 @@ impl Allox {
     }
 }
 
-impl Policy for Allox {
+impl GavelPolicy for Allox {
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError> {
         if let Some(job) = view.jobs.iter().find(|job| job.gpus != 1) {
             let problem = "wants several GPUs, and AlloX has single ones only";

@@ -1,6 +1,6 @@
 //! First in, first out: a job gets one type for itself, in the order of arrival.
 
-use super::{Policy, Shares, View};
+use super::{GavelPolicy, Shares, View};
 use crate::GavelError;
 use crate::name::Awareness;
 use rota_core::mersenne::Mersenne;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Two jobs share GPUs only if together they make more than this part of their steps alone.
 const PACKED_SPEED_MIN: f64 = 1.5;
 
-pub(super) fn build(awareness: Awareness, seed: u64) -> Box<dyn Policy> {
+pub(super) fn build(awareness: Awareness, seed: u64) -> Box<dyn GavelPolicy> {
     match awareness {
         Awareness::Agnostic => Box::new(Fifo { stream: Mersenne::new(u128::from(seed)), type_of: BTreeMap::new() }),
         Awareness::Perf => Box::new(FifoPerf { packs: false }),
@@ -17,7 +17,7 @@ pub(super) fn build(awareness: Awareness, seed: u64) -> Box<dyn Policy> {
     }
 }
 
-/// Without regard to speeds: who has a type keeps it until done.
+/// FIFO without regard to speeds: a job that has a GPU type keeps it until it is done.
 struct Fifo {
     stream: Mersenne,
     /// The type of each job that has one.
@@ -62,7 +62,7 @@ impl Fifo {
     }
 }
 
-impl Policy for Fifo {
+impl GavelPolicy for Fifo {
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError> {
         let mut left = view.counts.to_vec();
         let waits = |position: &usize| !self.type_of.contains_key(&view.jobs[*position].id);
@@ -79,7 +79,7 @@ impl Policy for Fifo {
     }
 }
 
-/// With regard to speeds: everybody in turn takes the fastest type that has room, anew each time.
+/// FIFO with regard to speeds: each job in turn takes the fastest type that has room, anew each time.
 struct FifoPerf {
     packs: bool,
 }
@@ -112,7 +112,7 @@ fn place(view: &View<'_>, queue: &mut VecDeque<usize>) -> Vec<Placed> {
     placed
 }
 
-/// Puts jobs of the queue beside placed ones, each beside the best, until one finds nobody.
+/// Puts jobs of the queue beside placed ones, each beside the best partner, until a job finds no partner.
 fn pack(view: &View<'_>, queue: VecDeque<usize>, placed: &mut [Placed]) {
     let rows = view.rows_of_jobs();
     for position in queue {
@@ -138,7 +138,7 @@ fn pack(view: &View<'_>, queue: VecDeque<usize>, placed: &mut [Placed]) {
     }
 }
 
-impl Policy for FifoPerf {
+impl GavelPolicy for FifoPerf {
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError> {
         let mut queue = (0..view.jobs.len()).collect();
         let mut placed = place(view, &mut queue);

@@ -3,7 +3,7 @@
 use super::interior::TOLERANCE;
 use super::program::{Ending, Program, reference_terms, speed_terms};
 use super::shares::{isolated, isolated_row};
-use super::{Policy, Shares, View};
+use super::{GavelPolicy, Shares, View};
 use crate::GavelError;
 use crate::name::Awareness;
 use std::collections::HashMap;
@@ -52,7 +52,7 @@ impl FinishTime {
     }
 }
 
-impl Policy for FinishTime {
+impl GavelPolicy for FinishTime {
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError> {
         let expected = self.alone_seconds(view);
         if view.jobs.is_empty() {

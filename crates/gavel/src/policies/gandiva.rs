@@ -1,7 +1,7 @@
 //! Gandiva as Gavel has it: when GPUs are short, jobs are packed in pairs at random; every pair or job gets an equal part.
 
 use super::shares::{isolated, isolated_row};
-use super::{Policy, Shares, View};
+use super::{GavelPolicy, Shares, View};
 use crate::GavelError;
 use rota_core::mersenne::Mersenne;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Pairs below this score are taken apart.
 const SCORE_MIN: f64 = 1.0;
 
-/// Who is packed with whom, and the stream that decides it.
+/// The pairs of jobs that are packed together, and the random stream that chooses them.
 pub(crate) struct Gandiva {
     stream: Mersenne,
     /// Partners by id, both ways.
@@ -21,7 +21,7 @@ impl Gandiva {
         Self { stream: Mersenne::new(u128::from(seed)), partner: BTreeMap::new() }
     }
 
-    /// Forgets pairs with somebody gone and pairs that cannot run on some type.
+    /// Forgets pairs with a job that has left, and pairs that cannot run on some type.
     fn drop_bad(&mut self, view: &View<'_>, row_of: &BTreeMap<(u32, u32), usize>) {
         let is_good = |one: u32, other: u32| {
             row_of.get(&(one.min(other), one.max(other))).is_some_and(|&row| score(view, row) >= SCORE_MIN)
@@ -29,7 +29,7 @@ impl Gandiva {
         self.partner.retain(|&one, &mut other| is_good(one, other));
     }
 
-    /// Draws pairs among the jobs without one; who is drawn with a job of another gang size has used up a try.
+    /// Draws pairs among the jobs without one. A draw of two jobs with different gang sizes uses up a try.
     fn draw(&mut self, view: &View<'_>) {
         let mut single =
             (0..view.jobs.len()).filter(|&position| !self.partner.contains_key(&view.jobs[position].id)).collect::<Vec<_>>();
@@ -64,7 +64,7 @@ fn score(view: &View<'_>, row: usize) -> f64 {
     sum
 }
 
-impl Policy for Gandiva {
+impl GavelPolicy for Gandiva {
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError> {
         let mut row_of = BTreeMap::new();
         for (index, pair) in view.pairs.iter().enumerate() {

@@ -45,7 +45,7 @@ pub(super) struct ConeProgram {
     pub tolerance: f64,
 }
 
-/// How it ended.
+/// How the solver stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     Optimal,

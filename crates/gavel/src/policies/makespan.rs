@@ -1,8 +1,8 @@
-//! Makespan: the earliest moment by which everybody can be done, found by halving, and any shares that keep it.
+//! Makespan: the earliest moment by which all jobs can be done, found by halving, and any shares that keep it.
 
 use super::program::{Ending, Program, reference_terms, speed_terms};
 use super::shares::isolated;
-use super::{Policy, Shares, View};
+use super::{GavelPolicy, Shares, View};
 use crate::GavelError;
 use crate::name::Awareness;
 
@@ -25,7 +25,7 @@ impl Makespan {
     }
 }
 
-/// Shares with which everybody is done in time.
+/// Shares with which all jobs are done in time.
 fn shares_within(view: &View<'_>, terms: &[Vec<(usize, f64)>], seconds: f64) -> Option<Shares> {
     let mut program = Program::new(view);
     for (job, terms) in view.jobs.iter().zip(terms) {
@@ -35,7 +35,7 @@ fn shares_within(view: &View<'_>, terms: &[Vec<(usize, f64)>], seconds: f64) -> 
     (solved.ending == Ending::Optimal).then(|| solved.shares(view))
 }
 
-impl Policy for Makespan {
+impl GavelPolicy for Makespan {
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError> {
         if view.jobs.is_empty() {
             return Ok(Shares::new());

@@ -2,7 +2,7 @@
 
 use super::program::{Ending, Program};
 use super::shares::{isolated, proportional_row, speed_with};
-use super::{Policy, Shares, View};
+use super::{GavelPolicy, Shares, View};
 use crate::GavelError;
 use crate::name::Awareness;
 
@@ -39,7 +39,7 @@ impl MaxMin {
     }
 }
 
-impl Policy for MaxMin {
+impl GavelPolicy for MaxMin {
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError> {
         if view.jobs.is_empty() {
             return Ok(Shares::new());

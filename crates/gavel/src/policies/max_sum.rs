@@ -2,7 +2,7 @@
 
 use super::program::{Ending, Program, speed_terms};
 use super::shares::isolated;
-use super::{Policy, Shares, View};
+use super::{GavelPolicy, Shares, View};
 use crate::GavelError;
 use crate::name::Worth;
 
@@ -34,7 +34,7 @@ impl MaxSum {
     }
 }
 
-impl Policy for MaxSum {
+impl GavelPolicy for MaxSum {
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError> {
         if view.jobs.is_empty() {
             return Ok(Shares::new());

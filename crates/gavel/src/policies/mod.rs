@@ -24,7 +24,7 @@ use crate::name::PolicyName;
 pub(crate) type Shares = Vec<f64>;
 
 /// A policy with what it remembers between two allocations.
-pub(crate) trait Policy {
+pub(crate) trait GavelPolicy {
     /// The share of every row on every type.
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError>;
 
@@ -35,7 +35,7 @@ pub(crate) trait Policy {
 }
 
 /// A policy at the beginning of a run.
-pub(crate) fn build(name: PolicyName, seed: u64) -> Box<dyn Policy> {
+pub(crate) fn build(name: PolicyName, seed: u64) -> Box<dyn GavelPolicy> {
     match name {
         PolicyName::Fifo(awareness) => fifo::build(awareness, seed),
         PolicyName::Isolated => Box::new(shares::Isolated),

@@ -1,6 +1,6 @@
 //! The optimisation problems of the policies, given to an interior-point solver as they stand.
 //!
-//! Optimal shares are rarely unique, and which of them is returned decides who runs when. An interior-point method returns
+//! Optimal shares are rarely unique, and which of them is returned decides when each job runs. An interior-point method returns
 //! the middle of them, as the solver does that Gavel uses; so nothing is merged or removed beforehand that would move it.
 
 use super::interior::{ConeProgram, SparseRow, Stop, TOLERANCE, solve};

@@ -1,12 +1,12 @@
 //! Shares by count alone: what a job would have if the cluster were divided among all, which other policies measure against.
 
-use super::{Policy, Shares, View};
+use super::{GavelPolicy, Shares, View};
 use crate::GavelError;
 
-/// Everybody gets the types in the proportion in which there are GPUs; a normaliser rather than an allocation.
+/// Each job gets the GPU types in the proportion of the cluster's GPUs; a normaliser rather than an allocation.
 pub(crate) struct Proportional;
 
-/// Everybody gets a part of the cluster for itself.
+/// Each job gets a part of the cluster for itself.
 pub(crate) struct Isolated;
 
 /// Shares on each type, the same for every job. Not a function of the number of jobs but for rounding.
@@ -38,13 +38,13 @@ pub(super) fn isolated(view: &View<'_>) -> Shares {
     shares
 }
 
-impl Policy for Isolated {
+impl GavelPolicy for Isolated {
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError> {
         Ok(isolated(view))
     }
 }
 
-impl Policy for Proportional {
+impl GavelPolicy for Proportional {
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError> {
         Ok(proportional_row(view.counts, view.jobs.len()).repeat(view.jobs.len()))
     }

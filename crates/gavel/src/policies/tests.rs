@@ -1,7 +1,7 @@
 //! What the policies optimise is what an independent solver finds, and what they give out is possible.
 
 use super::finish_time::FinishTime;
-use super::{JobView, PairView, Policy, Shares, View, build};
+use super::{GavelPolicy, JobView, PairView, Shares, View, build};
 use crate::name::{Awareness, PolicyName, Worth};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome, Variable};
 use rota_core::mersenne::Mersenne;

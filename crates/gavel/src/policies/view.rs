@@ -4,7 +4,7 @@
 #[derive(Clone, Debug)]
 pub(crate) struct JobView<'a> {
     pub id: u32,
-    /// Gang size.
+    /// The job's gang size.
     pub gpus: u32,
     pub weight: f64,
     pub steps_left: f64,

@@ -1,8 +1,8 @@
-//! Water filling: max-min fairness again and again, each time holding those who cannot rise any more at their level.
+//! Water filling: max-min fairness again and again. Jobs that cannot rise any more are held at their level.
 
 use super::program::{Ending, Program, speed_terms};
 use super::shares::{isolated, proportional_row, speed_with};
-use super::{Policy, Shares, View};
+use super::{GavelPolicy, Shares, View};
 use crate::GavelError;
 use crate::name::Awareness;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOptions, SolveOutcome};
@@ -86,7 +86,7 @@ impl Water {
         Some((amount, solved.shares(view)))
     }
 
-    /// Who can rise further: the largest set of jobs that can rise together while the others keep their levels.
+    /// The largest set of jobs that can rise together while the others keep their levels.
     fn can_rise(&self, view: &View<'_>) -> Vec<bool> {
         let nobody = vec![false; self.levels.len()];
         // Where the level is too low for the margin to fit, staying is impossible: such a job must rise, or there is no answer.
@@ -125,7 +125,7 @@ impl Water {
     }
 }
 
-impl Policy for WaterFilling {
+impl GavelPolicy for WaterFilling {
     fn allocate(&mut self, view: &View<'_>) -> Result<Shares, GavelError> {
         if view.jobs.is_empty() {
             return Ok(Shares::new());

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the program says if nobody listens on the control socket.
+/// What the program says if no daemon listens on the control socket.
 const NOT_RUNNING: &str = "Cannot find MPS control daemon process";
 /// What it says of a server that ended since it was listed.
 const NO_SERVER: &str = "Server not found";
@@ -91,7 +91,7 @@ impl Control<'_> {
         pids("get_server_list", &self.ask("get_server_list")?)
     }
 
-    /// Who computes through the servers.
+    /// The processes that compute through the servers.
     pub(super) fn clients(&self) -> Result<Vec<Client>, MpsError> {
         let mut clients = Vec::new();
         for server in self.servers()? {
@@ -266,7 +266,7 @@ fn poll_one(file: &OwnedFd, timeout: Duration) -> rustix::io::Result<usize> {
     rustix::event::poll(&mut [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)], Some(&timeout))
 }
 
-/// Process ids, one a line. Anything else is not taken for «nobody».
+/// Process ids, one a line. Any other answer is an error, not an empty list.
 fn pids(command: &str, answer: &str) -> Result<Vec<u32>, MpsError> {
     let lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
     let unexpected = || MpsError::Answer { command: command.to_owned(), answer: shown(answer) };

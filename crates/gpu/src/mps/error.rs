@@ -12,7 +12,7 @@ pub enum MpsError {
          `nvidia-compute-utils-…`): install it, give its path, or do without MPS"
     )]
     Program {
-        /// What was looked for.
+        /// The program that was looked for.
         program: String,
         /// What is wrong with it.
         problem: String,
@@ -27,7 +27,7 @@ pub enum MpsError {
     PathTooLong {
         /// The pipe directory.
         path: PathBuf,
-        /// How much shorter it must be.
+        /// The bytes by which the path is too long.
         excess_bytes: usize,
     },
     /// A job's user cannot get to the pipe directory: its CUDA would go without MPS and say nothing.
@@ -35,25 +35,25 @@ pub enum MpsError {
     Unreachable {
         /// The directory that is shut.
         path: PathBuf,
-        /// The user.
+        /// The id of the user whose jobs share the GPU now.
         uid: u32,
     },
     /// Another user's processes are on the GPU's server, and a server serves one user.
     #[error("the GPU is shared by jobs of user {uid}, and MPS serves one user at a time")]
     Busy {
-        /// That user.
+        /// The id of the user who asked.
         uid: u32,
     },
     /// Processes are still on the GPU's server: it would not end before they do.
     #[error("processes still use MPS: {}", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", "))]
     InUse {
-        /// Them.
+        /// The ids of those processes.
         pids: Vec<u32>,
     },
     /// Someone has forbidden computing on the GPU.
     #[error("nobody may compute on the GPU: its compute mode is `Prohibited`; allow it with `nvidia-smi -i {uuid} -c DEFAULT`")]
     Prohibited {
-        /// The GPU.
+        /// The GPU's UUID.
         uuid: String,
     },
     /// There is no control daemon.
@@ -62,25 +62,25 @@ pub enum MpsError {
     /// The control program did not come to an end, and was killed.
     #[error("`nvidia-cuda-mps-control` was killed: {waited_seconds:.0} s were not enough for `{command}`")]
     Timeout {
-        /// What it was told.
+        /// The command it was given.
         command: String,
-        /// How long it was waited for.
+        /// The time it was waited for.
         waited_seconds: f64,
     },
     /// The control program failed.
     #[error("`nvidia-cuda-mps-control` failed at `{command}`: {message}")]
     Failed {
-        /// What it was told.
+        /// The command it was given.
         command: String,
-        /// What it said.
+        /// The program's answer.
         message: String,
     },
     /// The control program said something that is no answer to what it was asked.
     #[error("`nvidia-cuda-mps-control` answered `{command}` with `{answer}`")]
     Answer {
-        /// What it was asked.
+        /// The command it was given.
         command: String,
-        /// What it said.
+        /// The program's answer.
         answer: String,
     },
     /// The compute mode could not be asked, set or put back.
@@ -88,15 +88,15 @@ pub enum MpsError {
     Mode {
         /// What was to be done.
         action: &'static str,
-        /// The GPU.
+        /// The GPU's UUID.
         uuid: String,
-        /// Why not.
+        /// The reason the driver gives.
         source: ModeError,
     },
     /// What was written down about a GPU cannot be understood, so its compute mode is not touched.
     #[error("cannot understand `{}`: {problem}; put the GPU's compute mode back by hand, then delete the file", path.display())]
     State {
-        /// The file.
+        /// The file of the state.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -106,9 +106,9 @@ pub enum MpsError {
     File {
         /// What was to be done.
         action: &'static str,
-        /// To what.
+        /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The reason the system gives.
         source: std::io::Error,
     },
 }

@@ -1,7 +1,7 @@
 //! One GPU's directory: where its sockets and logs are, and the file that says what must be put back.
 //!
 //! ```text
-//! BASE                0711   anyone may pass, nobody may look round
+//! BASE                0711   any user may pass, none may list it
 //! BASE/UUID           0711
 //! BASE/UUID/pipe      0755   sockets and a FIFO, all made by the control daemon
 //! BASE/UUID/log       0700   written by the control daemon alone: servers send their lines through the FIFO
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The control daemon runs as Rota does; a server runs as the job's user, and so does the job. Both need to enter the pipe directory
-//! and to open what the daemon put there, which has modes of its own; neither creates anything in it. So nobody but the daemon may
+//! and to open what the daemon put there, which has modes of its own; neither creates anything in it. So only the daemon may
 //! write there: in a directory that a user can write to, a link laid out in time would make root write wherever it points.
 
 use super::MpsError;
@@ -29,15 +29,15 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// What is written down about a GPU before anything is done to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct MpsState {
     version: u32,
-    /// Whose jobs share the GPU.
+    /// The user whose jobs share the GPU.
     pub(super) uid: u32,
     /// The compute mode to put back; `None` if it is not changed.
     pub(super) mode_before: Option<ComputeMode>,
 }
 
-impl State {
+impl MpsState {
     pub(super) fn new(uid: u32) -> Self {
         Self { version: VERSION, uid, mode_before: None }
     }
@@ -104,14 +104,14 @@ impl Folder {
     }
 
     /// What is written down, if anything is.
-    pub(super) fn read(&self) -> Result<Option<State>, MpsError> {
+    pub(super) fn read(&self) -> Result<Option<MpsState>, MpsError> {
         let path = self.path.join(STATE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(MpsError::File { action: "read", path, source }),
         };
-        match serde_json::from_str::<State>(&text) {
+        match serde_json::from_str::<MpsState>(&text) {
             Ok(state) if state.version == VERSION => Ok(Some(state)),
             Ok(state) => {
                 let problem = format!("it has version {}, and this Rota knows {VERSION}", state.version);
@@ -122,7 +122,7 @@ impl Folder {
     }
 
     /// Writes it down: whole, and on the disk, before this returns.
-    pub(super) fn write(&self, state: &State) -> Result<(), MpsError> {
+    pub(super) fn write(&self, state: &MpsState) -> Result<(), MpsError> {
         let path = self.path.join(STATE);
         let draft = self.path.join("state.json.draft");
         let write = || {

@@ -2,9 +2,10 @@
 
 use rota_core::JobId;
 use rota_solver::SolveError;
+use serde::{Deserialize, Serialize};
 
 /// One job as an allocation sees it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
     /// The job: what allocators with a memory know it by.
     pub id: JobId,
@@ -43,7 +44,7 @@ impl PairRates for NoPairs {
 }
 
 /// How an entity divides its part among its jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EntityRule {
     /// By weight.
     Fairness,
@@ -52,7 +53,7 @@ pub enum EntityRule {
 }
 
 /// A group of jobs with a weight of its own.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entity {
     /// Its part against other entities.
     pub weight: f64,

@@ -3,6 +3,7 @@
 use super::Allocator;
 use super::demand::{Allocation, Claim, Demand};
 use rota_solver::SolveError;
+use serde::{Deserialize, Serialize};
 
 /// A private n-th of every GPU type, in parts of the time of a gang; all of its time where there is enough for that.
 pub(crate) fn isolated_share(gpus: &[f64], jobs: usize, gang: f64) -> Vec<f64> {
@@ -12,6 +13,7 @@ pub(crate) fn isolated_share(gpus: &[f64], jobs: usize, gang: f64) -> Vec<f64> {
 }
 
 /// Everybody the n-th part of every GPU type.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Isolated;
 
 impl Allocator for Isolated {
@@ -22,6 +24,7 @@ impl Allocator for Isolated {
 
 /// Everybody all of its time, divided like the GPUs. This is what fair shares are measured by, not something that all can have at once:
 /// together the shares may ask for more GPUs than there are.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Proportional;
 
 impl Allocator for Proportional {

@@ -13,10 +13,11 @@ use super::{Allocator, Solver};
 use rota_core::JobId;
 use rota_solver::SolveError;
 use rota_solver::requirement::{Ceiling, Requirement};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// What is remembered of a job from one allocation to the next.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Past {
     /// Seconds a private share would have needed for what is done.
     private_seconds: f64,
@@ -27,12 +28,18 @@ struct Past {
 }
 
 /// The memory of finish-time fairness.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(super) struct Memory {
     past: HashMap<JobId, Past>,
 }
 
 impl Memory {
+    /// Jobs have other rows from now on.
+    pub fn renumber(&mut self, rows: &rota_core::Renumbering) {
+        let past = std::mem::take(&mut self.past).into_iter();
+        self.past = past.filter_map(|(job, past)| Some((rows.new_of(job)?, past))).collect();
+    }
+
     /// For each claim the seconds a private share needs from beginning to end; 0 for claims that take no part.
     pub fn expected_seconds(&mut self, demand: &Demand<'_>, speeds: Speeds) -> Result<Vec<f64>, SolveError> {
         demand.check()?;
@@ -69,6 +76,7 @@ pub(super) fn slope_and_bend(remaining: f64, age: f64, expected: f64) -> (f64, f
     if remaining > 0.0 && expected > 0.0 && expected.is_finite() { (remaining / expected, age / expected) } else { (0.0, 0.0) }
 }
 
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct FinishTime {
     speeds: Speeds,
     solver: Solver,
@@ -83,6 +91,10 @@ impl FinishTime {
 }
 
 impl Allocator for FinishTime {
+    fn renumber(&mut self, rows: &rota_core::Renumbering) {
+        self.memory.renumber(rows);
+    }
+
     fn allocate(&mut self, demand: &Demand<'_>) -> Result<Allocation, SolveError> {
         let expected = self.memory.expected_seconds(demand, self.speeds)?;
         let ask = |claim: usize| slope_and_bend(demand.claims[claim].remaining, demand.claims[claim].age, expected[claim]);

@@ -8,6 +8,7 @@ use rota_solver::max_sum::{SumGoal, max_sum_with_floors};
 use rota_solver::price::{Identical, Method, Options, Reached, Warm, maximise_level, reach_level};
 use rota_solver::requirement::Requirement;
 use rota_solver::top_up::top_up;
+use serde::{Deserialize, Serialize};
 
 /// Given up of every floor in the second pass, relatively, so that rounding cannot make the floors infeasible.
 const FLOOR_SLACK: f64 = 1e-7;
@@ -47,7 +48,7 @@ pub(super) fn method_name(method: Method) -> &'static str {
 }
 
 /// What the last allocation leaves for the next one, which is nearly the same.
-#[derive(Default)]
+#[derive(Default, Clone, Serialize, Deserialize)]
 pub(super) struct Before {
     /// Of the level.
     level: Option<Warm>,

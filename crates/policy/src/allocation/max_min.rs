@@ -8,7 +8,9 @@ use super::rows::{Rows, Speeds};
 use super::{Allocator, Solver};
 use rota_solver::SolveError;
 use rota_solver::requirement::Requirement;
+use serde::{Deserialize, Serialize};
 
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct MaxMin {
     speeds: Speeds,
     solver: Solver,

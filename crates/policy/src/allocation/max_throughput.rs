@@ -17,12 +17,13 @@ use rota_solver::SolveError;
 use rota_solver::max_sum::{SumGoal, max_sum_with_floors};
 use rota_solver::price::maximise_level;
 use rota_solver::requirement::Requirement;
+use serde::{Deserialize, Serialize};
 
 /// Given up of floors that all can have together, relatively, so that rounding cannot make them infeasible.
 pub(super) const FLOOR_SLACK: f64 = 1e-9;
 
 /// What is summed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Value {
     /// Steps per second.
     Steps,
@@ -60,6 +61,7 @@ pub(super) fn rate_in_time(claim: &Claim, gpus: &[f64]) -> f64 {
     }
 }
 
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct MaxThroughput {
     value: Value,
     solver: Solver,

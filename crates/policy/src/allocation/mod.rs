@@ -26,10 +26,14 @@ pub use demand::{Allocation, Claim, Demand, Entity, EntityRule, NoPairs, PairRat
 pub(crate) use equal_shares::isolated_share;
 pub use rota_solver::SolveError;
 
+use crate::memory::{MemoryError, from_bytes, to_bytes};
+use rota_core::Renumbering;
 use rows::Speeds;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// How allocations are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Solver {
     /// Prices on GPU types: quick, ends at something like a vertex, and a second pass leaves no GPU time idle that helps anyone.
     Price,
@@ -39,12 +43,40 @@ pub enum Solver {
 }
 
 /// Turns demands into allocations; may remember what it needs from one to the next.
-pub trait Allocator: Send {
+pub trait Allocator: RememberAllocations + Send {
     /// The allocation for a demand.
     fn allocate(&mut self, demand: &Demand<'_>) -> Result<Allocation, SolveError>;
 
     /// Sets the seed of what is drawn at random, before the first allocation. Most draw nothing.
     fn reseed(&mut self, _seed: u64) {}
+
+    /// Jobs have other rows from now on.
+    fn renumber(&mut self, _rows: &Renumbering) {}
+}
+
+/// What an allocator remembers: cloned for a fork, written down for a restart. Every allocator that is plain data has this.
+pub trait RememberAllocations {
+    /// A copy that goes its own way from here.
+    fn fork(&self) -> Box<dyn Allocator>;
+    /// Everything it remembers, as bytes.
+    fn save(&self) -> Vec<u8>;
+    /// Takes up what was saved.
+    fn load(&mut self, bytes: &[u8]) -> Result<(), MemoryError>;
+}
+
+impl<T: Allocator + Clone + Serialize + DeserializeOwned + 'static> RememberAllocations for T {
+    fn fork(&self) -> Box<dyn Allocator> {
+        Box::new(self.clone())
+    }
+
+    fn save(&self) -> Vec<u8> {
+        to_bytes(self)
+    }
+
+    fn load(&mut self, bytes: &[u8]) -> Result<(), MemoryError> {
+        *self = from_bytes(bytes)?;
+        Ok(())
+    }
 }
 
 /// Every name that [`allocator`] knows.
@@ -69,6 +101,7 @@ pub const NAMES: &[&str] = &[
     "max-throughput-cost-slo-packed",
     "strategy-proof",
     "hierarchical",
+    "gandiva",
 ];
 
 /// The allocator of a name.
@@ -95,6 +128,7 @@ pub fn allocator(name: &str, solver: Solver) -> Option<Box<dyn Allocator>> {
         "makespan-packed" => Box::new(packed::MakespanPacked(solver)),
         "max-throughput-cost-slo-packed" => Box::new(packed::InTimePacked),
         "strategy-proof" => Box::new(strategy_proof::StrategyProof(solver)),
+        "gandiva" => Box::new(crate::share::gandiva::Gandiva::new()),
         _ => return None,
     })
 }

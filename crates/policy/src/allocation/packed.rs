@@ -12,6 +12,7 @@ use super::rows::Speeds;
 use super::{Allocator, Solver};
 use rota_solver::SolveError;
 use rota_solver::packed::{Class, PackedGoal, PackedSolution, Use};
+use serde::{Deserialize, Serialize};
 
 /// The largest common part of the classes' weights that all can have, as rates.
 struct Part {
@@ -60,6 +61,7 @@ fn topped_up(packing: &Packing, weights: &[f64], found: Part, solver: Solver) ->
 }
 
 /// `max-min-packed`.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct MaxMinPacked(pub Solver);
 
 /// The rate that is one unit of the max-min measure, by class.
@@ -85,6 +87,7 @@ impl Allocator for MaxMinPacked {
 }
 
 /// `makespan-packed`.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct MakespanPacked(pub Solver);
 
 impl Allocator for MakespanPacked {
@@ -106,6 +109,7 @@ fn minimised(allocation: Allocation, level: f64, upper_bound: f64) -> Allocation
 }
 
 /// `ftf-packed`.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct FinishTimePacked {
     solver: Solver,
     memory: Memory,
@@ -118,6 +122,10 @@ impl FinishTimePacked {
 }
 
 impl Allocator for FinishTimePacked {
+    fn renumber(&mut self, rows: &rota_core::Renumbering) {
+        self.memory.renumber(rows);
+    }
+
     fn allocate(&mut self, demand: &Demand<'_>) -> Result<Allocation, SolveError> {
         let expected = self.memory.expected_seconds(demand, Speeds::Real)?;
         let ask = |claim: usize| slope_and_bend(demand.claims[claim].remaining, demand.claims[claim].age, expected[claim]);
@@ -200,6 +208,7 @@ impl LevelSearch {
 }
 
 /// `water-filling-packed`.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct WaterFillingPacked;
 
 impl Allocator for WaterFillingPacked {
@@ -245,6 +254,7 @@ impl Allocator for WaterFillingPacked {
 }
 
 /// `max-throughput-cost-slo-packed`.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct InTimePacked;
 
 impl Allocator for InTimePacked {

@@ -5,11 +5,12 @@ use super::expand::{Class, deal};
 use rota_solver::SolveError;
 use rota_solver::price::Identical;
 use rota_solver::problem::Problem;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::collections::HashSet;
 
 /// Which speeds an objective goes by. A type where a claim cannot be stays closed to it in all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Speeds {
     /// Those of the claim.
     Real,

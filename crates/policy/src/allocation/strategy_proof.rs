@@ -10,9 +10,11 @@ use super::{Allocator, Solver};
 use rota_solver::SolveError;
 use rota_solver::nash::greatest_product;
 use rota_solver::problem::Problem;
+use serde::{Deserialize, Serialize};
 
 const SECONDS: f64 = 600.0;
 
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct StrategyProof(pub Solver);
 
 impl Allocator for StrategyProof {

@@ -11,7 +11,9 @@ use super::{Allocator, Solver};
 use rota_solver::SolveError;
 use rota_solver::price::{Identical, Options};
 use rota_solver::water::{WaterSolution, water_filling, water_filling_with};
+use serde::{Deserialize, Serialize};
 
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct WaterFilling {
     speeds: Speeds,
     solver: Solver,
@@ -53,6 +55,7 @@ fn finish(rows: &Rows, units: &[f64], filled: WaterSolution) -> Allocation {
     }
 }
 
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Hierarchical {
     solver: Solver,
 }

@@ -3,7 +3,7 @@
 use super::{Named, WIDTH, policy_legend};
 use crate::axis::{Scale, time_axis, value_axis};
 use crate::palette::{policy_colour, policy_dash};
-use crate::record::JobRecord;
+use crate::record::JobOutcome;
 use crate::svg::{Anchor, Frame, Style, Svg, compact};
 use crate::units::{duration, mark, plural};
 use rota_core::{Bound, Span, Time};
@@ -27,8 +27,8 @@ pub(crate) fn distributions(runs: &[Named<'_>], bound: &Bound) -> String {
     let left = Frame { x: 76.0, y: y + 24.0, width, height: 360.0 };
     let right = Frame { x: left.right() + 84.0, ..left };
     for (frame, heading, value) in [
-        (left, "job completion time (arrival to completion)", JobRecord::jct as fn(&JobRecord, Time) -> Option<Span>),
-        (right, "waiting time (no GPUs)", JobRecord::wait),
+        (left, "job completion time (arrival to completion)", JobOutcome::jct as fn(&JobOutcome, Time) -> Option<Span>),
+        (right, "waiting time (no GPUs)", JobOutcome::wait),
     ] {
         svg.text(frame.x, y + 12.0, Style::HEADING, heading);
         let values = runs.iter().map(|named| sorted_seconds(named, bound, value)).collect::<Vec<_>>();
@@ -37,7 +37,7 @@ pub(crate) fn distributions(runs: &[Named<'_>], bound: &Bound) -> String {
     svg.finish(left.bottom() + 54.0)
 }
 
-fn sorted_seconds(named: &Named<'_>, bound: &Bound, value: fn(&JobRecord, Time) -> Option<Span>) -> Vec<f64> {
+fn sorted_seconds(named: &Named<'_>, bound: &Bound, value: fn(&JobOutcome, Time) -> Option<Span>) -> Vec<f64> {
     let rows = named.run.jobs.iter().zip(&bound.jobs);
     let mut spans = rows.filter_map(|(record, job)| value(record, job.arrival)).collect::<Vec<_>>();
     spans.sort_unstable();

@@ -10,16 +10,16 @@ use std::fmt::Write;
 /// One line of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Its name in the legend.
+    /// The line's name in the legend.
     pub name: String,
-    /// Its points, by ascending x.
+    /// The line's points, by ascending x.
     pub points: Vec<LinePoint>,
 }
 
 /// A point: the mean over several seeds, and how far they lie apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinePoint {
-    /// The load.
+    /// The load at this point.
     pub x: f64,
     /// Mean over the seeds, in seconds.
     pub mean: f64,

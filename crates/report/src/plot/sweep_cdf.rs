@@ -11,9 +11,9 @@ use crate::units::mark;
 /// A policy's line in the distributions of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
-    /// Its name in the legend.
+    /// The distribution's name in the legend.
     pub name: String,
-    /// Its values.
+    /// The values that are distributed.
     pub sample: Sample,
 }
 

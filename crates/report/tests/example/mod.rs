@@ -4,7 +4,7 @@
 //! which needs both GPUs for 50 s; its restart at 110 s takes 10 s. Job 2 keeps one GPU half busy for 40 s.
 
 use rota_core::bind::BadJobs;
-use rota_core::{Bound, Cluster, Event, EventKind, GpuId, GpuList, Job, JobId, Span, ThroughputTable, Time, Workload};
+use rota_core::{Bound, Cluster, End, Event, EventKind, GpuId, GpuList, Job, JobId, Span, ThroughputTable, Time, Workload};
 use rota_report::{Recorder, RecorderOptions, Run, RunMeta};
 
 pub fn at(seconds: u64) -> Time {
@@ -32,11 +32,11 @@ pub fn submitted(time: u64, job: u32) -> Event {
 
 pub fn started(time: u64, job: u32, gpus: &[u32]) -> Event {
     let gpus = gpus.iter().map(|&gpu| GpuId(gpu)).collect::<GpuList>();
-    Event { time_ns: at(time), kind: EventKind::Started { job: JobId(job), gpus } }
+    Event { time_ns: at(time), kind: EventKind::started(JobId(job), gpus) }
 }
 
 pub fn finished(time: u64, job: u32) -> Event {
-    Event { time_ns: at(time), kind: EventKind::Finished { job: JobId(job) } }
+    Event { time_ns: at(time), kind: EventKind::ended(JobId(job), End::Finished) }
 }
 
 pub fn event(time: u64, kind: EventKind) -> Event {
@@ -70,7 +70,7 @@ pub fn three_jobs() -> (Bound, Run) {
             submitted(20, 2),
             started(20, 2, &[1]),
             finished(60, 2),
-            event(60, EventKind::Preempted { job: JobId(0) }),
+            event(60, EventKind::ended(JobId(0), End::Preempted)),
             started(60, 1, &[0, 1]),
             finished(110, 1),
             started(110, 0, &[1]),

@@ -2,9 +2,9 @@
 
 use crate::scene::{gang, job, run, scene, seconds};
 use proptest::prelude::*;
-use rota_core::{Bound, Job, JobId, Phase, Promise, Score, Time};
-use rota_engine::{Engine, EngineOptions, Moment, Restart, World};
-use rota_sim::{SimOptions, SimulatedWorld};
+use rota_core::{Bound, Job, JobId, Phase, Promise, Time};
+use rota_engine::{Engine, Moment};
+use rota_sim::SimOptions;
 use std::sync::Arc;
 
 #[test]
@@ -47,24 +47,15 @@ fn a_job_of_another_type_is_not_held_up() {
 
 /// Every promise made in a run, with the state it was made from, and the start of each job.
 fn promises(bound: &Arc<Bound>, policy: &str, mut at_promise: impl FnMut(&Engine, Time, &Promise)) -> Vec<Time> {
-    let options = SimOptions::default();
-    let engine_options = EngineOptions { seed: 0, score: Score::Consolidate, restart: Restart::default(), round: None };
-    let mut engine = Engine::new(Arc::clone(bound), rota_policy::build(policy).unwrap(), &engine_options);
-    let mut world = SimulatedWorld::new(Arc::clone(bound), &options);
+    let mut session = rota_sim::session(bound, rota_policy::build(policy).unwrap(), &SimOptions::default());
     let mut starts = vec![Time::FAR_FUTURE; bound.jobs.len()];
-    let mut events = Vec::new();
-    while let Some(Moment { now, occasion }) = {
-        let wake = engine.review_at();
-        world.poll(&mut engine.state, wake, &mut events)
-    } {
-        events.drain(..).for_each(|event| engine.record(&event));
-        let plan = engine.cycle(now, occasion);
+    while let Some(Moment { now, .. }) = session.advance(&mut |_| {}) {
+        let target = session.ask();
+        let plan = session.hand_in(&target, &mut |_| {});
         for start in &plan.starts {
             starts[start.job.index()] = now;
         }
-        world.apply(&plan, now, &mut events);
-        events.drain(..).for_each(|event| engine.record(&event));
-        plan.promises.iter().for_each(|promise| at_promise(&engine, now, promise));
+        plan.promises.iter().for_each(|promise| at_promise(&session.engine, now, promise));
     }
     starts
 }
@@ -76,7 +67,8 @@ fn start_by_hand(engine: &Engine, now: Time, job: JobId) -> Time {
     for (index, state) in engine.state.jobs.iter().enumerate() {
         if state.phase == Phase::Running {
             let spec = &bound.jobs[index];
-            ends.push(((state.since + spec.believed_work()).max(now + rota_core::Span(1)), spec.gpus));
+            let believed = spec.estimate.unwrap_or(bound.truth(spec.id).work);
+            ends.push(((state.since + believed).max(now + rota_core::Span(1)), spec.gpus));
         }
     }
     ends.sort_unstable();
@@ -131,7 +123,7 @@ proptest! {
         let bound = scene("gpu:8", jobs);
         let full = run(&bound, "fcfs:backfill=conservative");
         for count in 1..bound.jobs.len() {
-            let alone = scene("gpu:8", bound.jobs[..count].iter().cloned());
+            let alone = scene("gpu:8", bound.jobs[..count].iter().map(|job| bound.whole_job(job.id)));
             let without_later_jobs = run(&alone, "fcfs:backfill=conservative");
             prop_assert_eq!(full.first_start[count - 1], without_later_jobs.first_start[count - 1]);
         }

@@ -6,7 +6,7 @@ use crate::scene::{Outcome, run_with, seconds};
 use proptest::prelude::*;
 use rota_core::bind::BadJobs;
 use rota_core::event::EventKind;
-use rota_core::{Bound, Cluster, Companions, Job, JobId, Span, ThroughputTable, Time, Workload};
+use rota_core::{Bound, Cluster, Companions, End, Job, JobId, Span, ThroughputTable, Time, Workload};
 use rota_sim::{Mechanism, Restart, SimOptions};
 use std::sync::Arc;
 
@@ -143,13 +143,13 @@ fn assert_work_is_conserved(bound: &Bound, outcome: &Outcome, restart: f64, poli
                 progress.pace = Some((from, speed(bound, job, gpus, partner)));
                 repace = partner.map(|partner| (partner, Some(job)));
             }
-            EventKind::Preempted { .. } | EventKind::Finished { .. } => {
+            EventKind::Ended { end: End::Preempted, .. } | EventKind::Ended { end: End::Finished, .. } => {
                 let progress = &mut jobs[job.index()];
                 settle(progress, now);
                 progress.pace = None;
                 let gpus = std::mem::take(&mut progress.gpus);
-                if matches!(event.kind, EventKind::Finished { .. }) {
-                    let work = bound.job(job).work.seconds();
+                if matches!(event.kind, EventKind::Ended { end: End::Finished, .. }) {
+                    let work = bound.truth(job).work.seconds();
                     let slack = 1e-8 * f64::from(progress.changes + 2);
                     assert!((progress.done - work).abs() <= slack, "{policy}: job {job} did {} of {work}", progress.done);
                 }

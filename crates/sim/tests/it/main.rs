@@ -9,8 +9,10 @@
 mod backfill;
 mod defects;
 mod five_types;
+mod history;
 mod interference;
 mod properties;
 mod rounds;
 mod scene;
+mod sessions;
 mod textbook;

@@ -4,7 +4,7 @@
 use crate::scene::{Outcome, on_cluster, run_with, seconds};
 use proptest::prelude::*;
 use rota_core::event::EventKind;
-use rota_core::{Bound, Cluster, Dependency, DependencyCondition, Job, JobId, MilliGpu, Score, Span, Time};
+use rota_core::{Bound, Cluster, Dependency, DependencyCondition, End, Job, JobId, MilliGpu, Score, Span, Time};
 use rota_sim::{Mechanism, NodeFaults, Restart, SimOptions};
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub const POLICIES: &[&str] = &[
     "sjf",
     "sjf:backfill=none",
     "sjf:backfill=conservative,depth=3",
+    "sjf:estimates=history",
+    "sjf:estimates=history,backfill=conservative",
     "srtf",
     "rr:quantum=3",
     "lottery",
@@ -26,8 +28,10 @@ pub const POLICIES: &[&str] = &[
     "random",
     "las:first=5,factor=2,promote=2",
     "gittins:first=2",
+    "gittins:classes=on",
     "lag-match:tick=5",
     "lag-gittins:tick=5,sigma=0.5",
+    "lag-history:tick=5",
     "lag-srsf",
     "fifo",
     "fifo-perf",
@@ -58,7 +62,7 @@ pub const POLICIES: &[&str] = &[
 
 #[test]
 fn every_registered_policy_is_among_them() {
-    for info in rota_policy::registry::POLICIES {
+    for info in rota_policy::Registry::default().policies() {
         assert!(POLICIES.iter().any(|spec| spec.split(':').next() == Some(info.name)), "{}", info.name);
     }
 }
@@ -91,7 +95,7 @@ prop_compose! {
     }
 }
 
-fn workload() -> impl Strategy<Value = Vec<Job>> {
+pub fn workload() -> impl Strategy<Value = Vec<Job>> {
     let one = (0_u32..80, 1_u32..30, 1_u32..7, traits());
     prop::collection::vec(one, 1..30).prop_map(|drawn| {
         let mut jobs = Vec::new();
@@ -117,7 +121,7 @@ fn workload() -> impl Strategy<Value = Vec<Job>> {
     })
 }
 
-const CLUSTER: &str = r#"
+pub const CLUSTER: &str = r#"
 [[gpu_type]]
 name = "slow"
 memory_mib = 24576
@@ -142,19 +146,21 @@ from_s = 20
 "#;
 
 prop_compose! {
-    fn options()(
+    pub fn options()(
         round in prop::option::of(4_u32..12),
         seed in any::<u64>(),
         score in 0..Score::WORDS.len(),
         cost in 0_u32..4,
         checkpoint in prop::option::of(0_u32..5),
         with_faults in any::<bool>(),
+        stop_time in 0_u32..4,
     ) -> SimOptions {
         SimOptions {
             mechanism: round.map_or(Mechanism::Event, |length| Mechanism::Rounds { length: seconds(f64::from(length)) }),
             seed,
             score: Score::WORDS[score].parse().unwrap(),
             restart: Restart { cost: seconds(f64::from(cost)), checkpoint: checkpoint.map(|every| seconds(f64::from(every))) },
+            stop_time: seconds(f64::from(stop_time)),
             faults: with_faults.then(|| NodeFaults { mean_uptime: seconds(200.0), mean_repair: seconds(20.0) }),
             window: None,
         }
@@ -184,11 +190,11 @@ fn assert_work_is_conserved(bound: &Bound, outcome: &Outcome, options: &SimOptio
                 progress.starts += 1;
                 continue;
             }
-            EventKind::Preempted { .. } => {
+            EventKind::Ended { end: End::Preempted, .. } => {
                 let (span, speed) = ran.expect("only a running job is preempted");
                 progress.done += span.work_at_speed(speed);
             }
-            EventKind::Evicted { .. } => {
+            EventKind::Ended { end: End::Evicted, .. } => {
                 let (span, speed) = ran.expect("only a running job is evicted");
                 let saved = match options.restart.checkpoint {
                     None => Span::ZERO,
@@ -197,15 +203,17 @@ fn assert_work_is_conserved(bound: &Bound, outcome: &Outcome, options: &SimOptio
                 };
                 progress.done += saved.work_at_speed(speed);
             }
-            EventKind::Retried { .. } => progress.done = Span::ZERO,
-            EventKind::Finished { .. } => {
+            EventKind::Ended { end: End::Retried, .. } => progress.done = Span::ZERO,
+            EventKind::Ended { end: End::Finished, .. } => {
                 let (span, speed) = ran.expect("only a running job finishes");
                 let total = progress.done + span.work_at_speed(speed);
-                let work = bound.job(job).work;
+                let work = bound.truth(job).work;
                 // At speed 1 to the nanosecond; otherwise a run may be a nanosecond longer than needed.
                 assert!(total >= work && total <= work + Span(2), "job {job}: {total:?} of {work:?}");
             }
-            _ => {}
+            EventKind::Ended { .. } => {}
+            // A job that is leaving, or that GPUs are kept for, goes on as it is.
+            _ => continue,
         }
         progress.started = None;
     }

@@ -46,7 +46,7 @@ fn who_stays_keeps_its_gpus_and_pays_no_restart() {
     // Many rounds pass, and a job that never fits waits through them; the running jobs are never touched.
     let bound = scene("gpu:4", [gang(2, 0.0, 95.0), job(0.0, 95.0), gang(4, 1.0, 10.0)]);
     let outcome = run_with(&bound, "las:first=1000", &rounds(10.0));
-    assert!(!outcome.events.iter().any(|event| matches!(event.kind, EventKind::Preempted { .. })));
+    assert!(!outcome.events.iter().any(|event| matches!(event.kind, EventKind::Ended { end: rota_core::End::Preempted, .. })));
     assert_eq!(outcome.finishes(), [95.0, 95.0, 105.0]);
 }
 

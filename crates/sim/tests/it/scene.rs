@@ -2,7 +2,7 @@
 
 use rota_core::bind::BadJobs;
 use rota_core::event::EventKind;
-use rota_core::{Bound, Cluster, Event, Job, Span, ThroughputTable, Time, Workload};
+use rota_core::{Bound, Cluster, End, Event, Job, Span, ThroughputTable, Time, Workload};
 use rota_sim::{SimOptions, Tally, simulate};
 use std::sync::Arc;
 
@@ -59,8 +59,10 @@ pub fn run_with(bound: &Arc<Bound>, policy: &str, options: &SimOptions) -> Outco
             EventKind::Started { job, .. } => {
                 outcome.first_start[job.index()].get_or_insert(now);
             }
-            EventKind::Finished { job } => outcome.finish[job.index()] = Some(now),
-            EventKind::Failed { job, .. } => outcome.failed[job.index()] = true,
+            EventKind::Ended { job, end: End::Finished, .. } => outcome.finish[job.index()] = Some(now),
+            EventKind::Ended { job, end: End::Crashed | End::Dependency | End::NeverFits, .. } => {
+                outcome.failed[job.index()] = true;
+            }
             _ => {}
         }
         outcome.events.push(event.clone());
@@ -93,6 +95,6 @@ impl Outcome {
 pub fn textbook_metrics(bound: &Bound, outcome: &Outcome) -> (f64, f64, f64) {
     let count = bound.jobs.len() as f64;
     let turnaround = bound.jobs.iter().zip(outcome.finishes()).map(|(job, finish)| finish - job.arrival.seconds()).sum::<f64>();
-    let work = bound.jobs.iter().map(|job| job.work.seconds()).sum::<f64>();
+    let work = bound.jobs.iter().map(|job| bound.truth(job.id).work.seconds()).sum::<f64>();
     ((turnaround - work) / count, turnaround / count, count / outcome.makespan())
 }

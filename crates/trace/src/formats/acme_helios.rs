@@ -12,6 +12,7 @@ use rota_core::{Job, Span, Time};
 struct Columns {
     id: Option<usize>,
     user: Option<usize>,
+    project: Option<usize>,
     kind: Option<usize>,
     gpus: usize,
     state: Option<usize>,
@@ -25,6 +26,7 @@ fn bind(header: &Header) -> Result<Columns, Fault> {
     let columns = Columns {
         id: header.find(&["job_id"]),
         user: header.find(&["user", "vc"]),
+        project: header.find(&["vc"]),
         kind: header.find(&["type"]),
         gpus: header.require(&["gpu_num"], "how many GPUs a job has")?,
         state: header.find(&["state"]),
@@ -57,9 +59,12 @@ pub(crate) fn read(lines: &mut Lines<'_>, collector: &mut Collector) -> Result<(
                     cell::name(fields.optional(columns.user).unwrap_or_default()).map_err(|problem| problem.within("user"))?;
                 let kind =
                     cell::name(fields.optional(columns.kind).unwrap_or_default()).map_err(|problem| problem.within("type"))?;
+                let project =
+                    cell::name(fields.optional(columns.project).unwrap_or_default()).map_err(|problem| problem.within("vc"))?;
                 let (user, kind) = (collector.names.intern(user), collector.names.intern(kind));
+                let project = collector.names.intern(project);
                 let failed = matches!(state.as_str(), "FAILED" | "NODE_FAIL" | "OUT_OF_MEMORY");
-                let job = Job { gpus, user, kind, fails_at: failed.then_some(work), ..Job::new(Time(submit), work) };
+                let job = Job { gpus, user, project, kind, fails_at: failed.then_some(work), ..Job::new(Time(submit), work) };
                 return collector.add_logged(job, id);
             }
         };

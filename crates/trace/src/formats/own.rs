@@ -13,6 +13,7 @@ pub(crate) const ORDER_FIELDS: OrderFields = OrderFields { arrival: "arrival_s",
 pub(crate) enum OwnField {
     Id,
     User,
+    Project,
     JobType,
     Arrival,
     Gpus,
@@ -35,9 +36,10 @@ pub(crate) enum OwnField {
 
 impl OwnField {
     /// Every field with its name, in the order they are written.
-    pub const ALL: [(Self, &'static str); 20] = [
+    pub const ALL: [(Self, &'static str); 21] = [
         (Self::Id, "id"),
         (Self::User, "user"),
+        (Self::Project, "project"),
         (Self::JobType, "job_type"),
         (Self::Arrival, "arrival_s"),
         (Self::Gpus, "gpus"),
@@ -99,6 +101,7 @@ impl Draft {
         match field {
             OwnField::Id => self.id = Some(cell::id(text)?.to_owned()),
             OwnField::User => job.user = collector.names.intern(cell::name(text)?),
+            OwnField::Project => job.project = collector.names.intern(cell::name(text)?),
             OwnField::JobType => job.kind = collector.names.intern(cell::name(text)?),
             OwnField::Arrival => {
                 job.arrival = cell::time(text)?;

@@ -170,7 +170,9 @@ fn add(record: &Record<'_>, collector: &mut Collector) -> Result<(), Fault> {
         return Err(Problem::out_of_range(&gpus.to_string(), "at most 1000000 GPUs for at most 100 years").within("attempts"));
     }
     let user = collector.names.intern(user);
+    let project = cell::name(known(record.vc.as_ref()).unwrap_or_default()).map_err(|problem| problem.within("vc"))?;
+    let project = collector.names.intern(project);
     let failed = known(record.status.as_ref()).is_some_and(|status| status.eq_ignore_ascii_case("failed"));
-    let job = Job { gpus: gpus as u32, user, fails_at: failed.then_some(work), ..Job::new(Time(submitted), work) };
+    let job = Job { gpus: gpus as u32, user, project, fails_at: failed.then_some(work), ..Job::new(Time(submitted), work) };
     collector.add_logged(job, Some(id))
 }

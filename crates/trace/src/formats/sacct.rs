@@ -15,6 +15,7 @@ use rota_core::{Job, Span, Time};
 struct Columns {
     id: usize,
     user: Option<usize>,
+    account: Option<usize>,
     state: usize,
     submit: usize,
     start: Option<usize>,
@@ -31,6 +32,7 @@ fn bind(header: &Header) -> Result<Columns, Fault> {
     let columns = Columns {
         id: header.require(&["JobID", "JobIDRaw"], "telling jobs from their steps")?,
         user: header.find(&["User", "Account"]),
+        account: header.find(&["Account"]),
         state: header.require(&["State"], "how a job ended")?,
         submit: header.require(&["Submit"], "when a job is submitted")?,
         start: header.find(&["Start"]),
@@ -96,6 +98,9 @@ fn row(columns: &Columns, fields: &Fields, collector: &mut Collector) -> Result<
     }
     let user = cell::name(fields.optional(columns.user).unwrap_or_default()).map_err(|problem| problem.within("User"))?;
     job.user = collector.names.intern(user);
+    let account =
+        cell::name(fields.optional(columns.account).unwrap_or_default()).map_err(|problem| problem.within("Account"))?;
+    job.project = collector.names.intern(account);
     collector.add_logged(job, Some(id))
 }
 

@@ -37,6 +37,7 @@ const REQUESTED: usize = 7;
 const REQUESTED_TIME: usize = 8;
 const STATUS: usize = 10;
 const USER: usize = 11;
+const GROUP: usize = 12;
 
 /// Reads the jobs; gives the zero of their times.
 pub(crate) fn read(lines: &mut Lines<'_>, collector: &mut Collector) -> Result<LogZero, TraceError> {
@@ -93,6 +94,10 @@ fn row(fields: &Fields, collector: &mut Collector) -> Result<(), Fault> {
     job.fails_at = matches!(status, Some(0 | 5)).then_some(work);
     if let Some(user) = known(fields, USER) {
         job.user = collector.names.intern(cell::name(user).map_err(within(USER))?);
+    }
+    if let Some(group) = known(fields, GROUP) {
+        // Users and groups are numbers that have nothing to do with each other.
+        job.project = collector.names.intern(&format!("group {}", cell::name(group).map_err(within(GROUP))?));
     }
     let id = cell::id(fields.get(NUMBER)).map_err(within(NUMBER))?;
     collector.add_logged(job, Some(id))

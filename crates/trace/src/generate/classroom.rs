@@ -27,15 +27,15 @@ impl Range {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskType {
-    /// Its name, the job type.
+    /// The name of the task type, which becomes the job type.
     pub name: String,
-    /// How much of a GPU it needs, in per cent.
+    /// The share of a GPU that a task needs, in per cent.
     pub gpu_percent: Range,
     /// How much of a GPU's memory it needs, in per cent.
     pub memory_percent: Range,
-    /// How long it runs, in steps.
+    /// The length of a task, in steps.
     pub duration_steps: Range,
-    /// Its priority.
+    /// The range that a task's priority is drawn from.
     pub priority: Range,
 }
 

@@ -56,7 +56,7 @@ impl Default for GavelContinuous {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GavelStatic {
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: u32,
     /// Whether jobs have 1, 2, 4 or 8 GPUs; if not, one.
     pub multi_gpu: bool,
@@ -78,7 +78,7 @@ impl Default for GavelStatic {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GavelTrace {
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: u32,
     /// Mean arrivals per hour; 0 lets all arrive at the start.
     pub jobs_per_hour: f64,
@@ -114,17 +114,17 @@ impl Default for GavelTrace {
 /// A job as it is drawn, before times are rounded to nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GavelJob {
-    /// Its type, one of 26.
+    /// The job's type, one of 26.
     pub job_type: &'static str,
-    /// When it is submitted.
+    /// The moment the job is submitted.
     pub arrival_seconds: f64,
-    /// How long it runs on V100 GPUs.
+    /// The job's length on V100 GPUs.
     pub duration_seconds: f64,
-    /// Its gang size.
+    /// The job's gang size.
     pub gpus: u32,
-    /// Its length in steps, with a fraction.
+    /// The job's length in steps, with a fraction.
     pub steps: f64,
-    /// Its weight, 1 or 5.
+    /// The job's weight, 1 or 5.
     pub weight: f64,
     /// After how many times its run time it is due.
     pub slo_multiple: Option<f64>,

@@ -14,7 +14,7 @@ const GANG_SIZES: [u32; 4] = [1, 2, 4, 8];
 #[derive(Debug)]
 pub(super) struct Template {
     pub job_type: &'static str,
-    /// Whether it can have more than one GPU.
+    /// Whether a job of this type can have more than one GPU.
     pub is_distributed: bool,
 }
 

@@ -27,7 +27,7 @@ pub const JOBS_MAX: u32 = 20_000_000;
 pub enum Generator {
     /// The three task types of the teaching environment.
     Classroom(Seeded<Classroom>),
-    /// Poisson arrivals.
+    /// Jobs arrive as a Poisson process.
     Poisson(Seeded<Poisson>),
     /// Gavel's jobs that keep arriving.
     GavelContinuous(Seeded<GavelContinuous>),

@@ -19,7 +19,7 @@ const DURATION_SECONDS_MIN: f64 = 1.0;
 pub enum DurationModel {
     /// All the same.
     Fixed {
-        /// Seconds.
+        /// The length of every job.
         seconds: f64,
     },
     /// Each length between two ends equally likely.
@@ -29,7 +29,7 @@ pub enum DurationModel {
         /// Longest, in seconds.
         high_s: f64,
     },
-    /// Exponential.
+    /// Lengths are exponentially distributed.
     Exponential {
         /// Mean, in seconds.
         mean_s: f64,
@@ -99,13 +99,13 @@ impl TryFrom<BTreeMap<String, f64>> for GangWeights {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Poisson {
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: u32,
     /// Mean arrivals per hour; 0 lets all arrive at the start.
     pub jobs_per_hour: f64,
-    /// How long they run.
+    /// The lengths of the jobs.
     pub duration: DurationModel,
-    /// How many GPUs they have.
+    /// The gang sizes of the jobs.
     pub gangs: GangWeights,
     /// Whether there are gangs at all; if not, every job has one GPU.
     pub multi_gpu: bool,

@@ -49,7 +49,7 @@ pub struct Errors {
 pub struct TypeEstimate {
     /// The job type.
     pub job_type: String,
-    /// Its gang size.
+    /// The job type's gang size.
     pub gpus: u32,
     /// The reference model that stands in for it.
     pub reference: String,
@@ -68,9 +68,9 @@ pub struct TypeEstimate {
 pub struct PairEstimate {
     /// The two job types.
     pub job_types: [String; 2],
-    /// Their gang size.
+    /// The gang size of both jobs.
     pub gpus: u32,
-    /// Where.
+    /// The GPU type that the pair shares.
     pub gpu_type: String,
     /// The speed of each beside the other.
     pub steps_per_second: [f64; 2],
@@ -297,7 +297,7 @@ fn match_types(
     found.collect()
 }
 
-/// Estimates of every pair with a new type that nobody has measured, wherever both can run alone.
+/// Estimates every pair with a new type that was not measured, on the GPU types where both can run alone.
 fn missing_pairs(
     table: &ThroughputTable,
     references: &References,

@@ -113,7 +113,7 @@ impl JobEntry<'_> {
             Value::Array(speeds) if speeds.len() == 2 => (speed(&speeds[0])?, speed(&speeds[1])?),
             other => return Err(Problem::malformed(&other.to_string(), "a list of two speeds")),
         };
-        // Gavel's pairs of spread gangs only repeat those of gangs close together: nobody has measured them.
+        // Gavel's pairs of spread gangs only repeat those of gangs close together: they were not measured.
         match self.placement {
             Placement::Close => draft.set_pair(0, self.gang, &second, self.gpu_type, speeds),
             Placement::Spread => Ok(()),

@@ -1,4 +1,4 @@
-//! What administrators type: GPUs drained, another policy, who may speak on the port, who is told, whether all is well.
+//! Options of the commands about the site: `drain`, `policy`, `token`, `notify`, `config`, `doctor`.
 
 use super::{StateArgs, duration};
 use clap::{Args, Subcommand, ValueEnum};
@@ -78,7 +78,7 @@ pub enum TokenVerb {
         /// What it allows
         #[arg(long, value_enum, default_value = "submit")]
         scope: ScopeWord,
-        /// Whose it is [default: yours]
+        /// The token's owner [default: you]
         #[arg(long, value_name = "USER")]
         user: Option<String>,
         /// When it ends, as 12h or 30d [default: never]
@@ -88,7 +88,7 @@ pub enum TokenVerb {
         #[arg(long)]
         json: bool,
     },
-    /// List yours, or everybody's for an administrator
+    /// List your tokens, or all tokens for an administrator
     List {
         #[command(flatten)]
         state: StateArgs,
@@ -113,10 +113,10 @@ pub struct NotifyArgs {
     pub verb: NotifyVerb,
 }
 
-/// What to do with those who are told.
+/// What to do with targets of notifications.
 #[derive(Subcommand)]
 pub enum NotifyVerb {
-    /// Tell somebody what becomes of your jobs from now on
+    /// Send notifications about your jobs to an address from now on
     #[command(after_help = "\
 Examples:
   rota notify add --mail me@example.org
@@ -141,13 +141,13 @@ Examples:
         #[arg(long, value_name = "S", env = "ROTA_NOTIFY_SECRET", hide_env_values = true)]
         secret: Option<String>,
         /// Of what: started, finished, failed, cancelled [default: finished,failed]
-        #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::live::notify::event)]
+        #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::live::daemon::event)]
         on: Vec<rota_daemon::api::NotifyEvent>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show who is told
+    /// List the targets of notifications
     List {
         #[command(flatten)]
         state: StateArgs,

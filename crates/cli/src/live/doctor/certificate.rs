@@ -20,7 +20,7 @@ pub fn end_of(pem: &[u8]) -> Option<jiff::Timestamp> {
     if rest.first() == Some(&VERSION) {
         rest = part(rest)?.2;
     }
-    // Its number, the way it is signed, and who signed it come before how long it is valid.
+    // The serial number, the signature algorithm and the issuer come before the validity.
     for _ in 0..3 {
         rest = part(rest)?.2;
     }

@@ -1,13 +1,13 @@
 //! The daemon: does it answer, is it of this version, what does it complain of, is its port open.
 
-use super::{Finding, Patient};
+use super::{Examined, Finding};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
-pub fn look(patient: &Patient) -> Vec<Finding> {
-    let status = match &patient.status {
+pub fn look(examined: &Examined) -> Vec<Finding> {
+    let status = match &examined.status {
         Ok(status) => status,
         Err(why) => {
             let remedy = "start it with `rota up --detach`, or as a service (docs/live.md); `--state` names another";

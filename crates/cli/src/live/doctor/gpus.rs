@@ -1,13 +1,13 @@
-//! The GPUs: the driver's library, what it shows beside what the queue has, who else is on them, and whether they can be shared.
+//! The GPUs: the driver's library, what it shows beside what the queue has, strangers on them, and whether they can be shared.
 
-use super::{Finding, Patient};
+use super::{Examined, Finding};
 use rota_daemon::api::{GpuState, Status};
 use rota_gpu::{ComputeMode, Device, Devices, Nvml};
 
 const MPS: &str = "nvidia-cuda-mps-control";
 
-pub fn look(patient: &Patient) -> Vec<Finding> {
-    let status = patient.status.as_ref().ok();
+pub fn look(examined: &Examined) -> Vec<Finding> {
+    let status = examined.status.as_ref().ok();
     if let Some(status) = status.filter(|status| status.driver.contains("virtual")) {
         let mut findings = vec![Finding::ok("driver", format!("{} GPUs: {}", status.gpus.len(), status.driver))];
         findings.extend(strangers(status));

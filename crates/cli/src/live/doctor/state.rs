@@ -1,17 +1,17 @@
-//! The state directory: whose it is, who may look into it, whether there is room, and whether the store is whole.
+//! The state directory: its owner, its permissions, the room on its disk, and whether the store is whole.
 
-use super::{Finding, Patient};
+use super::{Examined, Finding};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const GIB: u64 = 1 << 30;
 /// Below this nothing can be relied on.
 const ROOM_LEAST: u64 = GIB / 8;
-/// Below this somebody should look.
+/// Below this much room an administrator should act.
 const ROOM_FEW: u64 = 2 * GIB;
 
-pub fn look(patient: &Patient) -> Vec<Finding> {
-    let dir = patient.dir.as_path();
+pub fn look(examined: &Examined) -> Vec<Finding> {
+    let dir = examined.dir.as_path();
     let meta = match std::fs::metadata(dir) {
         Ok(meta) => meta,
         Err(error) => {

@@ -1,16 +1,16 @@
 //! The machine: control groups, the clock, the service, and certificates.
 
-use super::{Finding, Patient, certificate};
+use super::{Examined, Finding, certificate};
 use std::path::{Path, PathBuf};
 
 const DAY_SECONDS: i64 = 86_400;
 /// A certificate that ends sooner is worth a word.
 const SOON_DAYS: i64 = 30;
 
-pub fn look(patient: &Patient) -> Vec<Finding> {
-    let mut findings = vec![cgroups(), clock(patient)];
+pub fn look(examined: &Examined) -> Vec<Finding> {
+    let mut findings = vec![cgroups(), clock(examined)];
     findings.extend(service());
-    findings.extend(settings(patient));
+    findings.extend(settings(examined));
     findings
 }
 
@@ -33,9 +33,9 @@ fn cgroups() -> Finding {
     Finding::warn("cgroups", text, "these limits are not enforced; the kernel or the container keeps them from us")
 }
 
-fn clock(patient: &Patient) -> Finding {
+fn clock(examined: &Examined) -> Finding {
     let now = jiff::Timestamp::now();
-    let began = patient.status.as_ref().ok().and_then(|status| status.started_at.parse::<jiff::Timestamp>().ok());
+    let began = examined.status.as_ref().ok().and_then(|status| status.started_at.parse::<jiff::Timestamp>().ok());
     if began.is_some_and(|began| began.as_second() > now.as_second() + 1) {
         let text = "the daemon was started in what is the future now: the clock was set back";
         return Finding::fail(
@@ -112,8 +112,8 @@ fn linger() -> Finding {
 }
 
 /// The settings, and the certificates they name.
-fn settings(patient: &Patient) -> Vec<Finding> {
-    let Some(path) = &patient.config else { return Vec::new() };
+fn settings(examined: &Examined) -> Vec<Finding> {
+    let Some(path) = &examined.config else { return Vec::new() };
     let mut findings = vec![match rota_daemon::Config::read(path) {
         Ok(_) => Finding::ok("settings", format!("{}: sound", path.display())),
         Err(error) => Finding::fail(

@@ -14,7 +14,7 @@ const NOTICE_SECONDS: i64 = 6;
 /// What can be done to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// End it.
+    /// Cancel the job.
     Cancel,
     /// Do not start it.
     Hold,
@@ -32,7 +32,7 @@ impl Verb {
         }
     }
 
-    /// What has happened when it was done.
+    /// The verb in the past tense, for messages.
     pub fn past(self) -> &'static str {
         match self {
             Self::Cancel => "is asked to end",
@@ -42,10 +42,10 @@ impl Verb {
     }
 }
 
-/// What the daemon said at one look.
+/// The daemon's answers at one moment.
 #[derive(Clone, Debug)]
-pub struct Sight {
-    /// The machine.
+pub struct DaemonView {
+    /// The daemon's status, with its GPUs.
     pub status: Status,
     /// The jobs that wait and run, in order of arrival; a long queue is cut.
     pub jobs: Vec<Job>,
@@ -53,11 +53,11 @@ pub struct Sight {
     pub over: Vec<Job>,
 }
 
-/// What the daemon's answers amount to.
+/// News from the daemon.
 #[derive(Debug)]
 pub enum News {
-    /// A look.
-    Seen(Box<Sight>),
+    /// The daemon answered with the state of the queue.
+    Seen(Box<DaemonView>),
     /// Why a job waits.
     Explained(u64, Result<Explanation, String>),
     /// A job's log is read from here on.
@@ -81,7 +81,7 @@ pub struct Focus {
     pub explain: bool,
 }
 
-/// What fills the screen.
+/// The page that fills the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Page {
     /// GPUs, queue and the end of a log.
@@ -91,36 +91,36 @@ pub enum Page {
     Job,
     /// One job's log.
     Log,
-    /// The GPUs with everybody on them.
+    /// The GPUs with all jobs and processes on them.
     Gpus,
-    /// The keys.
+    /// The list of keys.
     Help,
 }
 
-/// How the daemon answers.
+/// Whether the daemon answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// It does.
+    /// The daemon answers.
     Up,
-    /// Not since then, for this reason.
+    /// The daemon has not answered since this moment, for this reason.
     Gone(Timestamp, String),
 }
 
 /// A question that a key raised; only `y` does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// What would be done.
+    /// The change that the question is about.
     pub verb: Verb,
     /// To which job: the one that was selected when the key was hit, whatever moves since.
     pub job: u64,
 }
 
-/// What came of an action.
+/// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// In words.
+    /// The notice in words.
     pub text: String,
-    /// Whether it was refused.
+    /// Whether the change was refused.
     pub is_refusal: bool,
     until: i64,
 }
@@ -128,11 +128,11 @@ pub struct Notice {
 /// The log that is followed.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// Whose.
+    /// The job whose log is shown.
     pub job: Option<u64>,
-    /// Its end.
+    /// The last lines of the log.
     pub tail: Tail,
-    /// Why it cannot be read.
+    /// Why the log cannot be read.
     pub refusal: Option<String>,
 }
 
@@ -143,21 +143,21 @@ pub struct App {
     pub now: Timestamp,
     /// Columns and rows of the screen.
     pub size: (u16, u16),
-    /// No colours.
+    /// Whether colours are left out.
     pub is_plain: bool,
     /// Time between two looks.
     pub interval_seconds: f64,
-    /// How the daemon answers.
+    /// Whether the daemon answers.
     pub link: Link,
-    /// The machine.
+    /// The daemon's status, with its GPUs.
     pub status: Status,
     /// The queue as it is listed: what runs, what waits, what is held, what is over.
     pub jobs: Vec<Job>,
-    /// By UUID.
+    /// The recent use of each GPU, by its UUID.
     pub history: BTreeMap<String, History>,
     /// The job that keys speak of.
     pub selected: Option<u64>,
-    /// What fills the screen.
+    /// The page that fills the screen.
     pub page: Page,
     /// Rows scrolled on the page: from its beginning, of a log from its end.
     pub scroll: usize,
@@ -172,7 +172,7 @@ pub struct App {
 
 impl App {
     /// After the first look.
-    pub fn new(sight: Sight, now: Timestamp, interval_seconds: f64) -> Self {
+    pub fn new(sight: DaemonView, now: Timestamp, interval_seconds: f64) -> Self {
         let mut app = Self {
             now,
             size: (80, 24),
@@ -212,7 +212,7 @@ impl App {
         }
     }
 
-    fn see(&mut self, sight: Sight) {
+    fn see(&mut self, sight: DaemonView) {
         self.link = Link::Up;
         let second = self.now.as_second();
         for gpu in &sight.status.gpus {
@@ -226,7 +226,7 @@ impl App {
         self.jobs = sight.jobs;
         self.jobs.sort_by_key(|job| match job.state {
             state if state.has_gpus() => 0,
-            rota_daemon::api::State::Waiting => 1,
+            rota_daemon::api::JobState::Waiting => 1,
             _ => 2,
         });
         // What ended last is looked for first. A job that ended between two answers is in both.
@@ -242,7 +242,7 @@ impl App {
     fn log_grew(&mut self, bytes: &[u8]) {
         let before = (self.page == Page::Log && self.scroll > 0).then(|| pages::rows(self).len());
         self.log.tail.push(bytes);
-        // Who reads further up keeps the same lines before them.
+        // A user who has scrolled up keeps seeing the same lines.
         if let Some(before) = before {
             let scroll = self.scroll + pages::rows(self).len().saturating_sub(before);
             self.scroll = scroll.min(pages::scroll_max(self));

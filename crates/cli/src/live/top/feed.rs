@@ -1,7 +1,7 @@
 //! Speaks with the daemon for the dashboard: looks at every interval, follows one log, and does what was asked. A daemon that is gone
 //! is asked again at every interval.
 
-use super::app::{Focus, News, Sight, Verb};
+use super::app::{DaemonView, Focus, News, Verb};
 use crate::live::client::Client;
 use anyhow::Context;
 use http_body_util::BodyExt;
@@ -26,37 +26,37 @@ const LOG_LINES: usize = 1000;
 const JOBS_MAX: usize = 1000;
 /// Jobs that ended lately that are listed.
 const OVER_MAX: usize = 50;
-/// How lately.
+/// Jobs that ended within this time are shown.
 const OVER_MINUTES: i64 = 15;
 
-/// What the dashboard asks for.
+/// A request of the dashboard.
 #[derive(Clone, Copy, Debug)]
 pub enum Request {
-    /// To look at something from now on.
+    /// Ask for this from now on.
     Look(Focus),
-    /// To do something to a job.
+    /// Change a job.
     Act(Verb, u64),
 }
 
 /// The log that is followed.
 enum Log {
-    /// None.
+    /// No log is wanted.
     Closed,
-    /// To be opened then.
+    /// The log is to be opened at this moment.
     Settling(Instant),
-    /// This one.
+    /// The log is being read.
     Open(Incoming),
 }
 
 /// What the log did.
 enum Step {
-    /// It is time to open it.
+    /// It is time to open the log.
     Due,
-    /// It grew.
+    /// The log grew by these bytes.
     Grew(Bytes),
     /// The job is over and all is read.
     Ended,
-    /// It broke off.
+    /// The connection of the log broke off.
     Broke,
 }
 
@@ -78,7 +78,7 @@ impl Log {
     }
 }
 
-/// Looks, follows and acts until nobody asks any more. `tell` says whether anybody listens.
+/// Asks the daemon, follows logs and changes jobs until the dashboard ends. `tell` says whether the dashboard still listens.
 pub fn run(client: &Client, every: Duration, mut asked: UnboundedReceiver<Request>, tell: impl Fn(News) -> bool) {
     client.block_on(async {
         let mut ticks = interval(every);
@@ -163,7 +163,7 @@ impl<T: Fn(News) -> bool> Feed<'_, T> {
                         (self.tell)(News::LogBegins(job))
                     }
                     Err(error) => {
-                        // Not asked again before somebody selects it again or the daemon has been away.
+                        // The log is not asked for again before the user selects it again or the daemon has been away.
                         self.log = Log::Closed;
                         (self.tell)(News::LogRefused(job, format!("{error:#}")))
                     }
@@ -183,7 +183,7 @@ impl<T: Fn(News) -> bool> Feed<'_, T> {
 }
 
 /// The machine and the queue, as they are now.
-pub async fn look(client: &Client) -> anyhow::Result<Sight> {
+pub async fn look(client: &Client) -> anyhow::Result<DaemonView> {
     let status: Status = get(client, "/api/v1/status").await?;
     let mut jobs: Vec<Job> = get(client, &format!("/api/v1/jobs?limit={JOBS_MAX}")).await?;
     if jobs.len() >= JOBS_MAX {
@@ -196,7 +196,7 @@ pub async fn look(client: &Client) -> anyhow::Result<Sight> {
     }
     let since = Timestamp::now().checked_sub(OVER_MINUTES.minutes())?;
     let over = get(client, &format!("/api/v1/jobs?since={since}&limit={OVER_MAX}")).await?;
-    Ok(Sight { status, jobs, over })
+    Ok(DaemonView { status, jobs, over })
 }
 
 async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> anyhow::Result<T> {

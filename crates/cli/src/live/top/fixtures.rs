@@ -1,13 +1,13 @@
 //! A machine, a queue and a user at the keys, for tests.
 
-use super::app::{App, Sight};
+use super::app::{App, DaemonView};
 use super::input::{Effect, press};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use jiff::Timestamp;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use rota_daemon::Text;
-use rota_daemon::api::{Gpu, GpuProcess, GpuState, Job, State, Status};
+use rota_daemon::api::{Gpu, GpuProcess, GpuState, Job, JobState, Status};
 
 /// Everything below happens in the minutes before this.
 pub fn now() -> Timestamp {
@@ -15,15 +15,15 @@ pub fn now() -> Timestamp {
 }
 
 /// A job, submitted twenty minutes ago; one that has GPUs runs for ten.
-pub fn job(id: u64, state: State, name: &str) -> Job {
-    let begun = !matches!(state, State::Waiting | State::Held);
+pub fn job(id: u64, state: JobState, name: &str) -> Job {
+    let begun = !matches!(state, JobState::Waiting | JobState::Held);
     Job {
         id,
         name: Some(name.to_owned()),
         project: None,
         user: "alice".to_owned(),
         state,
-        exit_code: (state == State::Done).then_some(0),
+        exit_code: (state == JobState::Done).then_some(0),
         signal: None,
         reason: None,
         command: vec![Text::from("python"), Text::from("train.py")],
@@ -100,8 +100,8 @@ pub fn crowded_gpu(index: u32) -> Gpu {
 }
 
 /// The machine with its queue as the daemon would tell it.
-pub fn sight(gpus: Vec<Gpu>, jobs: Vec<Job>) -> Sight {
-    let count = |wanted: fn(State) -> bool| jobs.iter().filter(|job| wanted(job.state)).count() as u64;
+pub fn sight(gpus: Vec<Gpu>, jobs: Vec<Job>) -> DaemonView {
+    let count = |wanted: fn(JobState) -> bool| jobs.iter().filter(|job| wanted(job.state)).count() as u64;
     let status = Status {
         decisions: 0,
         decision_seconds_max: 0.0,
@@ -114,14 +114,14 @@ pub fn sight(gpus: Vec<Gpu>, jobs: Vec<Job>) -> Sight {
         driver: "NVIDIA 580.65".to_owned(),
         policy: "priority".to_owned(),
         draining: false,
-        waiting: count(|state| state == State::Waiting),
-        held: count(|state| state == State::Held),
-        running: count(State::has_gpus),
+        waiting: count(|state| state == JobState::Waiting),
+        held: count(|state| state == JobState::Held),
+        running: count(JobState::has_gpus),
         gpus,
         warnings: Vec::new(),
     };
     let (over, jobs) = jobs.into_iter().partition(|job| job.state.is_over());
-    Sight { status, jobs, over }
+    DaemonView { status, jobs, over }
 }
 
 /// A dashboard that has looked once.
@@ -131,10 +131,14 @@ pub fn app(gpus: Vec<Gpu>, jobs: Vec<Job>) -> App {
 
 /// A small room full: two GPUs, four jobs.
 pub fn room() -> App {
-    let mut waiting = job(18, State::Waiting, "evaluate");
+    let mut waiting = job(18, JobState::Waiting, "evaluate");
     waiting.reason = Some("needs 1 GPU; GPU 0 is held by job 17".to_owned());
-    let jobs =
-        vec![waiting, job(17, State::Running, "train-llama"), job(19, State::Held, "sweep"), job(16, State::Done, "prepare")];
+    let jobs = vec![
+        waiting,
+        job(17, JobState::Running, "train-llama"),
+        job(19, JobState::Held, "sweep"),
+        job(16, JobState::Done, "prepare"),
+    ];
     app(vec![crowded_gpu(0), gpu(1)], jobs)
 }
 

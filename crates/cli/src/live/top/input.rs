@@ -4,16 +4,16 @@ use super::app::{App, Page, Question, Verb};
 use super::pages;
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// What a key asks of the outer world.
+/// What a key does outside the dashboard's own state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// The key has no effect outside the dashboard.
     None,
-    /// To end.
+    /// The dashboard ends.
     Quit,
-    /// To draw everything again.
+    /// The whole screen is drawn again.
     Redraw,
-    /// To do something to a job.
+    /// The daemon is asked to change a job.
     Act(Verb, u64),
 }
 
@@ -61,7 +61,7 @@ fn turn_to_job(app: &mut App, page: Page) {
 }
 
 fn ask(app: &mut App, verb: Verb) {
-    // On these pages nobody sees which job is meant.
+    // These pages do not show which job is selected.
     if matches!(app.page, Page::Gpus | Page::Help) {
         return;
     }
@@ -99,7 +99,7 @@ mod tests {
     use super::super::app::{Focus, News};
     use super::super::fixtures::{app, hit, job, room, shown, sight};
     use super::*;
-    use rota_daemon::api::State;
+    use rota_daemon::api::JobState;
 
     const Y: KeyCode = KeyCode::Char('y');
 
@@ -120,7 +120,7 @@ mod tests {
     fn the_answer_is_for_the_job_that_was_asked_about() {
         let mut app = room();
         hit(&mut app, &[KeyCode::Char('c')]);
-        app.take(News::Seen(Box::new(sight(Vec::new(), vec![job(30, State::Running, "another")]))));
+        app.take(News::Seen(Box::new(sight(Vec::new(), vec![job(30, JobState::Running, "another")]))));
         assert_eq!(app.selected, Some(30));
         assert_eq!(hit(&mut app, &[Y]), Effect::Act(Verb::Cancel, 17));
     }
@@ -144,10 +144,14 @@ mod tests {
         let mut app = room();
         hit(&mut app, &[KeyCode::Char('j')]);
         assert_eq!(app.focus(), Focus { job: Some(18), explain: false });
-        let started = vec![job(18, State::Running, "evaluate"), job(19, State::Held, "sweep"), job(20, State::Waiting, "new")];
+        let started =
+            vec![job(18, JobState::Running, "evaluate"), job(19, JobState::Held, "sweep"), job(20, JobState::Waiting, "new")];
         app.take(News::Seen(Box::new(sight(Vec::new(), started))));
         assert_eq!(app.selected, Some(18));
-        app.take(News::Seen(Box::new(sight(Vec::new(), vec![job(20, State::Waiting, "new"), job(19, State::Held, "sweep")]))));
+        app.take(News::Seen(Box::new(sight(
+            Vec::new(),
+            vec![job(20, JobState::Waiting, "new"), job(19, JobState::Held, "sweep")],
+        ))));
         assert_eq!(app.selected, Some(20));
     }
 

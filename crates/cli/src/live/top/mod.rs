@@ -32,13 +32,13 @@ use words::plain;
 /// The screen is looked after at least so often: ages go on while nothing happens.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What can happen.
+/// What the dashboard's loop waits for.
 enum Message {
-    /// At the terminal.
+    /// A key, or a change of the terminal's size.
     Terminal(Event),
     /// The terminal cannot be read any more.
     TerminalLost(io::Error),
-    /// At the daemon.
+    /// News from the daemon.
     News(News),
     /// A signal to end.
     Stop(u8),
@@ -155,7 +155,7 @@ fn read_terminal(sender: &Sender<Message>) {
     }
 }
 
-/// In raw mode ctrl-c is a key; whoever sends a signal must get the terminal back all the same.
+/// In raw mode ctrl-c is a key. A signal from elsewhere must restore the terminal all the same.
 fn wait_for_signals(sender: &Sender<Message>) {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };

@@ -1,4 +1,4 @@
-//! The text of the pages that fill the screen: one job, its log, the GPUs with everybody on them, the keys.
+//! The text of the pages that fill the screen: one job, its log, the GPUs with all jobs and processes on them, the keys.
 
 use super::app::{App, Page};
 use super::tenants::tenants;
@@ -20,9 +20,9 @@ pub enum Tone {
 /// One row of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its text, which fits the screen.
+    /// The row's text, which fits the screen.
     pub text: String,
-    /// Its look.
+    /// The row's tone.
     pub tone: Tone,
 }
 

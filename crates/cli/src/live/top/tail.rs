@@ -3,7 +3,7 @@
 use super::plain;
 use std::collections::VecDeque;
 
-/// Lines kept.
+/// The most lines that are kept.
 const LINES_MAX: usize = 2000;
 /// Bytes kept of one line.
 const LINE_BYTES_MAX: usize = 4096;
@@ -13,7 +13,7 @@ const TAB: usize = 8;
 /// Where in an escape sequence the last byte was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Escape {
-    /// In none.
+    /// The text is in no escape sequence.
     #[default]
     Text,
     /// After the escape character.

@@ -1,4 +1,4 @@
-//! Who is on a GPU, and with how much memory.
+//! The tenants of a GPU, jobs and strangers, and how much memory each has.
 
 use super::words::{memory, plain};
 use rota_daemon::api::Gpu;
@@ -11,18 +11,18 @@ pub struct Tenant {
     pub job: Option<u64>,
     /// `#17`, or `alice:4711` for a process that Rota did not start.
     pub label: String,
-    /// Its memory on this GPU, if anybody can say.
+    /// The tenant's memory on this GPU, if it is known.
     pub memory_mib: Option<u64>,
 }
 
 impl Tenant {
-    /// Who and how much, shortly.
+    /// The tenant and its memory, in a few characters.
     pub fn short(&self) -> String {
         format!("{} {}", self.label, self.memory_mib.map_or_else(|| "?".to_owned(), memory))
     }
 }
 
-/// Everybody on a GPU: jobs first, each with all of its processes, then strangers, the greediest first.
+/// The tenants of a GPU: jobs first, each with all of its processes, then strangers, those with most memory first.
 pub fn tenants(gpu: &Gpu) -> Vec<Tenant> {
     let mut by_job = gpu.jobs.iter().map(|job| (*job, None)).collect::<BTreeMap<u64, Option<u64>>>();
     let mut strangers = Vec::new();

@@ -274,7 +274,7 @@ fn a_site_is_told_of_everybodys_jobs_and_nothing_of_the_time_before() {
 #[test]
 fn users_cannot_reach_through_the_daemon_what_they_should_not() {
     let sink = Sink::start(0, &[OK]);
-    let Some((daemon, ann, bob)) = super::users::shared("a100:1", QUICK) else { return };
+    let Some((daemon, ann, bob)) = crate::live::queue::users::shared("a100:1", QUICK) else { return };
     let port = sink.port.to_string();
     for address in
         ["http://127.0.0.1:{}/", "http://localhost:{}/", "http://[::1]:{}/", "http://169.254.169.254:{}/", "http://10.0.0.1:{}/"]

@@ -1,6 +1,6 @@
 //! What tests of notifications and metrics need: a Python with a mail server and a reader of metrics, and free ports.
 
-use super::gpus::python_with;
+use crate::live::machine::gpus::python_with;
 use std::net::TcpListener;
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
 //! Clients of watchmen, with its own library as everybody installs it, on a stand-in for NVIDIA's library: who gets which GPUs, for how long,
 //! and what of it a crash of the daemon can change.
 
-use super::gpus::{Machine, python_with};
-use super::users::shared;
 use super::{Daemon, kill, until};
+use crate::live::machine::gpus::{Machine, python_with};
+use crate::live::queue::users::shared;
 use crate::rota::root;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -491,7 +491,7 @@ fn without_tokens_clients_are_known_by_their_connections() {
 fn two_users_with_one_token_cannot_cancel_each_other() {
     let Some((daemon, ann, bob)) = shared("a100:1", "[watchmen]\nport = 0") else { return };
     let site = Site::of(daemon);
-    let act = |user: &super::users::User, path: &str, body: &Value| {
+    let act = |user: &crate::live::queue::users::User, path: &str, body: &Value| {
         let body = body.to_string();
         let head = format!("POST {path} HTTP/1.0\r\nhost: localhost\r\nx-auth-token: {}\r\n", site.token);
         let question = format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());

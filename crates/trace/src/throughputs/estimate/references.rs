@@ -11,9 +11,9 @@ use rota_core::random::RandomStream;
 
 /// The normalised speeds of the references beside each other.
 pub(super) struct References {
-    /// Their job types, sorted.
+    /// The job types of the reference models, sorted.
     pub names: Vec<String>,
-    /// Their gang size.
+    /// The gang size of the reference models.
     pub gpus: u32,
     /// The GPU types, sorted.
     pub gpu_types: Vec<String>,

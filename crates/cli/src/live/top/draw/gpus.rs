@@ -1,4 +1,4 @@
-//! The GPUs, one row each: memory by who has it, how busy now and lately, and who is on it.
+//! The GPUs, one row each: memory by job, how busy now and lately, and the jobs and strangers on it.
 
 use super::looks::Looks;
 use crate::live::machine::gpu_state;
@@ -129,7 +129,7 @@ fn power_words(gpu: &Gpu) -> String {
     watts.into_iter().chain(degrees).collect::<Vec<_>>().join(" ")
 }
 
-/// The memory of a GPU by who has it: jobs, strangers, what belongs to nobody known, and what is free.
+/// The memory of a GPU in parts: jobs, strangers, memory of unknown processes, and free memory.
 fn memory_bar(gpu: &Gpu, tenants: &[Tenant], looks: Looks, width: usize) -> Vec<Span<'static>> {
     let total = gpu.memory_total_mib.max(1);
     let cells = |mib: u64| ((mib.min(total) as f64 / total as f64) * width as f64).round() as usize;

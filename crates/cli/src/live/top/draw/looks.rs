@@ -3,7 +3,7 @@
 use crate::live::top::app::App;
 use crate::live::top::pages::Tone;
 use ratatui::style::{Color, Modifier, Style};
-use rota_daemon::api::{GpuState, State};
+use rota_daemon::api::{GpuState, JobState};
 
 /// How things look: the terminal's own sixteen colours, or none.
 #[derive(Clone, Copy, Debug)]
@@ -27,32 +27,32 @@ impl Looks {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// Titles.
+    /// The style of titles.
     pub fn heading(self) -> Style {
         self.colour(Color::Cyan).add_modifier(Modifier::BOLD)
     }
 
-    /// What matters less.
+    /// The style of less important text.
     pub fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
 
-    /// What an administrator should look at.
+    /// The style of warnings.
     pub fn warning(self) -> Style {
         self.colour(Color::Yellow).add_modifier(Modifier::BOLD)
     }
 
-    /// What went wrong.
+    /// The style of failures.
     pub fn alert(self) -> Style {
         self.colour(Color::Red).add_modifier(Modifier::BOLD | Modifier::REVERSED)
     }
 
-    /// What went well.
+    /// The style of successes.
     pub fn good(self) -> Style {
         self.colour(Color::Green).add_modifier(Modifier::BOLD)
     }
 
-    /// What waits for an answer.
+    /// The style of questions.
     pub fn question(self) -> Style {
         self.colour(Color::Yellow).add_modifier(Modifier::BOLD | Modifier::REVERSED)
     }
@@ -72,13 +72,13 @@ impl Looks {
     }
 
     /// A job's state.
-    pub fn state(self, state: State) -> Style {
+    pub fn state(self, state: JobState) -> Style {
         match state {
-            State::Running | State::Starting => self.colour(Color::Green),
-            State::Waiting | State::Stopping => self.colour(Color::Yellow),
-            State::Held => self.colour(Color::Magenta),
-            State::Failed | State::Lost => self.colour(Color::Red),
-            State::Done | State::Cancelled => self.dim(),
+            JobState::Running | JobState::Starting => self.colour(Color::Green),
+            JobState::Waiting | JobState::Stopping => self.colour(Color::Yellow),
+            JobState::Held => self.colour(Color::Magenta),
+            JobState::Failed | JobState::Lost => self.colour(Color::Red),
+            JobState::Done | JobState::Cancelled => self.dim(),
         }
     }
 
@@ -103,7 +103,7 @@ impl Looks {
         self.colour(Color::Red)
     }
 
-    /// How busy a GPU is.
+    /// The style of bars that show how busy a GPU is.
     pub fn busy(self) -> Style {
         self.colour(Color::Green)
     }

@@ -43,7 +43,7 @@ impl Rows {
     }
 }
 
-/// Draws everything.
+/// Draws the whole screen.
 pub fn screen(app: &App, frame: &mut Frame) {
     let area = frame.area();
     let looks = Looks::of(app);

@@ -7,7 +7,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
 use rota_daemon::Text;
-use rota_daemon::api::{Blocker, Explanation, State};
+use rota_daemon::api::{Blocker, Explanation, JobState};
 
 const PAGES: [Page; 5] = [Page::Overview, Page::Job, Page::Log, Page::Gpus, Page::Help];
 
@@ -100,8 +100,13 @@ fn enter_shows_what_stands_in_a_jobs_way() {
     let blocker =
         Blocker { kind: "gpu".to_owned(), text: "GPU 0 is held by job 17".to_owned(), gpu: Some(0), job: Some(17), pid: None };
     let earliest_start = Some("2026-11-16T12:30:00Z".to_owned());
-    let why =
-        Explanation { id: 18, state: State::Waiting, reason: "needs 1 GPU".to_owned(), blockers: vec![blocker], earliest_start };
+    let why = Explanation {
+        id: 18,
+        state: JobState::Waiting,
+        reason: "needs 1 GPU".to_owned(),
+        blockers: vec![blocker],
+        earliest_start,
+    };
     app.take(News::Explained(18, Ok(why)));
     let rows = shown(&mut app, 80, 24);
     assert!(rows[1].starts_with("── job 18 · evaluate · waiting ──"), "{}", rows[1]);
@@ -132,7 +137,7 @@ fn a_daemon_that_is_gone_is_said_and_the_last_it_said_stays() {
 #[test]
 fn nothing_that_a_job_is_called_or_writes_reaches_the_terminal_as_a_command() {
     let nasty = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}evil\r\n\t";
-    let mut bad = job(17, State::Running, nasty);
+    let mut bad = job(17, JobState::Running, nasty);
     bad.user = nasty.to_owned();
     bad.reason = Some(nasty.to_owned());
     bad.cwd = Text::from(nasty);
@@ -186,7 +191,7 @@ fn a_small_screen_shows_gpus_queue_and_keys() {
 
 #[test]
 fn more_gpus_and_jobs_than_rows_are_counted_and_reached() {
-    let jobs = (1..=200).map(|id| job(id, State::Waiting, &format!("job-{id}"))).collect();
+    let jobs = (1..=200).map(|id| job(id, JobState::Waiting, &format!("job-{id}"))).collect();
     let mut app = app((0..16).map(gpu).collect(), jobs);
     app.status.waiting = 5000;
     let rows = shown(&mut app, 80, 24);

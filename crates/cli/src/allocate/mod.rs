@@ -1,0 +1,6 @@
+//! `rota alloc`: one allocation of time shares.
+
+mod alloc;
+mod inputs;
+
+pub use alloc::run;

@@ -1,0 +1,170 @@
+//! The commands of `rota`.
+
+use super::{AllocArgs, PoliciesArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
+use crate::live::args::{
+    BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs, NotifyArgs,
+    PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs,
+    WaitArgs,
+};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Rota decides whose turn it is on the GPU.
+#[derive(Parser)]
+#[command(name = "rota", version, about, long_about = None, max_term_width = WIDTH_MAX, after_help = "\
+Examples:
+  rota up --detach                                                          the queue on this machine's GPUs
+  rota submit -- python train.py                                            one job on one GPU
+  rota status                                                               what runs, what waits and why
+  rota sim --trace jobs.csv --cluster a100:8 --policy fcfs --policy sjf     compare two policies on a log
+  rota sim --trace scenarios/classroom.toml --cluster t4:4 --policy las     one policy, with a Gantt chart
+  rota trace info philly.csv --cluster gpu:400                              what is in a trace
+  rota policies                                                             what there is to choose from")]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Cli {
+    /// What this process was called with; ends it where that cannot be meant, or asks for help.
+    pub fn read() -> Self {
+        let words: Vec<OsString> = std::env::args_os().collect();
+        match words.get(1) {
+            // Every supervisor is a copy of this process: it had better be small.
+            Some(word) if word == SUPERVISE => {
+                return Self { command: Command::Supervise { dir: words.get(2).map(PathBuf::from) } };
+            }
+            Some(word) if word == rota_daemon::KEEP => return Self { command: Command::Keep },
+            Some(word) if word == "submit" => {}
+            _ => return Self::parse_from(words),
+        }
+        let mut alone = submit_alone();
+        let matches = alone.try_get_matches_from_mut(&words[1..]).unwrap_or_else(|error| error.exit());
+        let args = SubmitArgs::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut alone).exit());
+        Self { command: Command::Submit(args) }
+    }
+}
+
+/// `rota submit` by itself. It is called in loops, and the options of all the other commands, which it does not need, take
+/// longer to set up than the daemon takes to answer.
+fn submit_alone() -> clap::Command {
+    let command = clap::Command::new("submit").bin_name("rota submit").max_term_width(WIDTH_MAX);
+    SubmitArgs::augment_args(command).about(SUBMIT_ABOUT)
+}
+
+const SUPERVISE: &str = "__supervise";
+const SUBMIT_ABOUT: &str = "Give a job to the queue, and print its number";
+const WIDTH_MAX: usize = 100;
+
+/// The command to run.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Simulate policies on a workload and compare them
+    Sim(SimArgs),
+    /// Simulate a grid of policies, clusters, loads and seeds on all cores
+    Sweep(SweepArgs),
+    /// Look into, convert and generate traces
+    Trace(TraceArgs),
+    /// Divide the GPUs' time among jobs once, with a proof of how good the division is
+    Alloc(AllocArgs),
+    /// Look into and convert throughput tables, and estimate what they lack
+    Throughputs(ThroughputsArgs),
+    /// List the policies and their parameters
+    Policies(PoliciesArgs),
+    /// Start the daemon: the queue on this machine's GPUs
+    Up(UpArgs),
+    /// Stop the daemon; jobs run on
+    Down(DownArgs),
+    /// Show the daemon, the queue and the GPUs at a glance
+    Status(PlainArgs),
+    /// Watch the GPUs and the queue, and act on jobs
+    Top(TopArgs),
+    #[command(about = SUBMIT_ABOUT)]
+    Submit(SubmitArgs),
+    /// Submit, show the output, and end with the job's exit code
+    Run(SubmitArgs),
+    /// Run a table of trainings, packed by what they need of the GPUs' memory
+    Batch(BatchArgs),
+    /// Show how much GPU memory programs were seen to need
+    Profiles(ProfilesArgs),
+    /// List waiting and running jobs
+    #[command(alias = "ps")]
+    Queue(QueueArgs),
+    /// Show one job in full
+    Show(JobArgs),
+    /// Say why a job waits, with numbers
+    Explain(JobArgs),
+    /// Show a job's output
+    Logs(LogsArgs),
+    /// Cancel jobs; cancelling again kills them immediately
+    Cancel(JobsArgs),
+    /// Keep waiting jobs from starting
+    Hold(JobsArgs),
+    /// Let held jobs start
+    Release(JobsArgs),
+    /// Move a job that waits ahead of others, or behind them
+    Priority(PriorityArgs),
+    /// Run jobs that are over again, as new jobs
+    Retry(JobsArgs),
+    /// Wait until jobs are over; exit code 0 if all ended with 0
+    Wait(WaitArgs),
+    /// Show the GPUs, with the jobs and strangers on them
+    Gpus(PlainArgs),
+    /// Claim GPUs for the calling process, as long as it lives
+    Claim(ClaimArgs),
+    /// Start no more jobs, on some GPUs or on all
+    Drain(DrainArgs),
+    /// Start jobs again after a drain
+    Resume(DrainArgs),
+    /// Show or change the policy
+    Policy(PolicyArgs),
+    /// Make, list and revoke tokens for the daemon's port
+    Token(TokenArgs),
+    /// Export the past as a trace that `rota sim` reads
+    History(HistoryArgs),
+    /// Write a page about the past: Gantt chart, use, power, energy of jobs
+    Report(ReportArgs),
+    /// Write GPU use over time in the columns of nvidia-smi
+    Record(RecordArgs),
+    /// Get notified about your jobs, by mail, chat or a hook
+    Notify(NotifyArgs),
+    /// Check this machine's setup, and say what to fix
+    Doctor(DoctorArgs),
+    /// Check and show the daemon's settings
+    Config(ConfigArgs),
+    /// Print what a shell needs to complete commands
+    Completions(crate::shell::CompletionsArgs),
+    /// Write the manual pages, one for each command
+    Man(crate::shell::ManArgs),
+    /// Keep jobs' processes: called by the daemon
+    #[command(name = SUPERVISE, hide = true)]
+    Supervise {
+        /// The run directory of one job; otherwise the daemon says on standard input which
+        dir: Option<PathBuf>,
+    },
+    /// Keep connections whose answers are held back: called by the daemon
+    #[command(name = rota_daemon::KEEP, hide = true)]
+    Keep,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn submit_by_itself_is_the_submit_of_the_whole() {
+        let mut whole = Cli::command();
+        whole.build();
+        let submit = whole.find_subcommand_mut("submit").unwrap();
+        assert_eq!(submit_alone().render_long_help().to_string(), submit.render_long_help().to_string());
+        assert_eq!(submit_alone().render_help().to_string(), submit.render_help().to_string());
+        let refusal =
+            |command: &mut clap::Command, words: &[&str]| command.try_get_matches_from_mut(words).unwrap_err().to_string();
+        assert_eq!(
+            refusal(&mut submit_alone(), &["submit", "--gpu", "x"]),
+            refusal(&mut Cli::command(), &["rota", "submit", "--gpu", "x"])
+        );
+    }
+}

@@ -1,0 +1,18 @@
+//! What can be typed: the types behind `--help`. What it means is decided in the module of each command. The options of the live
+//! commands are in `live/args`.
+
+mod allocate;
+mod commands;
+pub mod numbers;
+mod simulate;
+mod throughputs;
+mod traces;
+
+pub use allocate::{AllocArgs, SolverWord};
+pub use commands::{Cli, Command};
+pub use numbers::window;
+pub use simulate::{MechanismWord, ModelArgs, PoliciesArgs, ReadArgs, SimArgs, SweepArgs};
+pub use throughputs::{
+    ConvertThroughputsArgs, EstimateThroughputsArgs, ShowThroughputsArgs, ThroughputsArgs, ThroughputsCommand,
+};
+pub use traces::{ConvertArgs, GenArgs, InfoArgs, TraceArgs, TraceCommand, WrittenFormat};

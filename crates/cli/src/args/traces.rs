@@ -1,0 +1,118 @@
+//! What `rota trace` takes.
+
+use super::ReadArgs;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// `rota trace`.
+#[derive(Args)]
+pub struct TraceArgs {
+    #[command(subcommand)]
+    pub command: TraceCommand,
+}
+
+/// What to do with traces.
+#[derive(Subcommand)]
+pub enum TraceCommand {
+    /// Say what was understood of a trace: jobs, GPUs, span, load, distributions
+    #[command(after_help = "Example:\n  rota trace info philly.csv --cluster gpu:400")]
+    Info(InfoArgs),
+    /// Write a trace in one of Rota's formats
+    #[command(after_help = "Examples:\n  rota trace convert sacct.txt -o jobs.csv\n  rota trace convert jobs.csv -o jobs.toml")]
+    Convert(ConvertArgs),
+    /// Generate a workload
+    #[command(after_help = "\
+Examples:
+  rota trace gen --model classroom --seed 7 -o tasks.csv
+  rota trace gen --model poisson --jobs 1000 --rate 12 --multi-gpu -o jobs.csv
+  rota trace gen --model gavel-continuous --jobs 1500 --rate 2 --multi-gpu --seed 0 -o jobs.csv
+  rota trace gen --config scenarios/poisson-small.toml --seed 3 -o jobs.csv")]
+    Gen(GenArgs),
+}
+
+/// `rota trace info`.
+#[derive(Args)]
+pub struct InfoArgs {
+    /// The trace
+    pub file: PathBuf,
+    /// Give the load it would put on this cluster
+    #[arg(long, value_name = "SPEC")]
+    pub cluster: Option<String>,
+    /// GPUs on each node of a cluster given as TYPE:COUNT
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    pub gpus_per_node: u32,
+    /// Throughput table for jobs given in steps
+    #[arg(long, value_name = "FILE")]
+    pub throughputs: Option<PathBuf>,
+    #[command(flatten)]
+    pub read: ReadArgs,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A format Rota writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WrittenFormat {
+    /// Rota's CSV
+    Csv,
+    /// Rota's TOML
+    Toml,
+    /// Gavel's ten columns (jobs given in steps)
+    Gavel,
+    /// The standard workload format
+    Swf,
+}
+
+/// `rota trace convert`.
+#[derive(Args)]
+pub struct ConvertArgs {
+    /// The trace
+    pub file: PathBuf,
+    /// Where to write it; its ending (.csv, .toml, .trace, .swf) tells the format
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// The format to write
+    #[arg(long, value_enum)]
+    pub to: Option<WrittenFormat>,
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// `rota trace gen`.
+#[derive(Args)]
+pub struct GenArgs {
+    /// What generates it
+    #[arg(long, value_name = "MODEL", value_parser = rota_trace::generate::MODELS, required_unless_present = "config")]
+    pub model: Option<String>,
+    /// Settings from the [generate] table of a TOML file (ranges, distributions)
+    #[arg(long, value_name = "FILE", conflicts_with = "model")]
+    pub config: Option<PathBuf>,
+    /// Throughput table that turns run times into steps, for the gavel models
+    #[arg(long, value_name = "FILE")]
+    pub throughputs: Option<PathBuf>,
+    /// How many jobs
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<u32>,
+    /// Arrivals per hour
+    #[arg(long, value_name = "JOBS_PER_HOUR")]
+    pub rate: Option<f64>,
+    /// Seed of all draws
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Gangs of 1, 2, 4 and 8 GPUs instead of single GPUs
+    #[arg(long)]
+    pub multi_gpu: bool,
+    /// A fifth of the jobs with five times the weight
+    #[arg(long)]
+    pub multi_priority: bool,
+    /// A deadline for every job, at 1.2, 2 or 10 times its length
+    #[arg(long)]
+    pub slo: bool,
+    /// Where to write it; its ending tells the format
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// The format to write
+    #[arg(long, value_enum)]
+    pub to: Option<WrittenFormat>,
+}

@@ -1,0 +1,85 @@
+//! Options of `rota up` and `rota down`, and those that all live commands have.
+
+use clap::Args;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Which daemon is meant.
+#[derive(Args, Clone, Debug)]
+pub struct StateArgs {
+    /// The daemon's state directory [default: ~/.local/state/rota, or /var/lib/rota for root]
+    #[arg(long, value_name = "DIR", env = "ROTA_STATE", global = true)]
+    pub state: Option<PathBuf>,
+}
+
+/// `rota up`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota up --detach                                   this machine's GPUs, in the background
+  rota up --virtual-gpus a100:4,t4:2 --state /tmp/q  try everything without a GPU
+  rota up --config /etc/rota.toml --foreground       for systemd
+  rota up --bind 0.0.0.0 --port 8443 --tls-cert cert.pem --tls-key key.pem    for other machines, with tokens")]
+pub struct UpArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Settings (`rota config schema` shows them all)
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Invented GPUs in place of real ones: real processes, modelled telemetry
+    #[arg(long, value_name = "TYPE:COUNT,…")]
+    pub virtual_gpus: Option<String>,
+    /// Port of the HTTP API and the page; 0 takes any free one
+    #[arg(long, value_name = "N")]
+    pub port: Option<u16>,
+    /// Address to listen on; others than loopback need a certificate [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDR")]
+    pub bind: Option<IpAddr>,
+    /// Certificate chain for TLS, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its key, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// A second port on loopback for clients of watchmen [without a number: 62333]
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "62333")]
+    pub watchmen_port: Option<u16>,
+    /// The policy (`rota policies` lists them)
+    #[arg(long, value_name = "P")]
+    pub policy: Option<String>,
+    /// When running jobs may be stopped for others: whenever something happens, or only when a round ends
+    #[arg(long, value_name = "HOW", value_parser = ["event", "rounds"])]
+    pub mechanism: Option<String>,
+    /// Length of a round, for --mechanism rounds
+    #[arg(long, value_name = "SECONDS", value_parser = crate::args::numbers::positive_seconds)]
+    pub round: Option<f64>,
+    /// Stay in the foreground (this is what happens anyway)
+    #[arg(long, conflicts_with = "detach")]
+    pub foreground: bool,
+    /// Go to the background once it is ready
+    #[arg(long)]
+    pub detach: bool,
+}
+
+/// `rota down`.
+#[derive(Args)]
+#[command(
+    after_help = "Running jobs go on, and are found again by the next `rota up`. With --drain the daemon waits for them first."
+)]
+pub struct DownArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Start nothing more, and stop when nothing runs
+    #[arg(long)]
+    pub drain: bool,
+}
+
+/// A command that only needs the daemon.
+#[derive(Args)]
+pub struct PlainArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

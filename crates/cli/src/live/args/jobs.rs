@@ -1,0 +1,313 @@
+//! Options of the commands about jobs.
+
+use super::daemon::StateArgs;
+use super::duration;
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// `rota submit` and `rota run`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota submit -- python train.py --lr 0.1                 one whole GPU
+  rota submit -g 4 --time-limit 12h -- torchrun …         four of one type
+  rota submit --memory 8000 -- python small.py            shares a GPU by memory
+  rota submit --memory auto -- python small.py            the same, by what it took before
+  rota submit --param lr=0.1,0.01 --param seed=1,2 -- python train.py --lr {lr} --seed {seed}
+  rota submit --array 0-9 --after 17 -- python eval.py --fold {index}
+  rota run -- nvidia-smi                                  wait, show the output, exit with its code")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct SubmitArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// GPUs needed at once, all of one type; 0 runs on the processor alone
+    #[arg(short = 'g', long, value_name = "N", default_value_t = 1)]
+    pub gpus: u32,
+    /// The only GPUs it may use, by index
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub gpu_ids: Vec<u32>,
+    /// GPU types it accepts
+    #[arg(long = "gpu-type", value_name = "T", value_delimiter = ',')]
+    pub gpu_types: Vec<String>,
+    /// Memory needed on each GPU, in MiB: it may share the GPU with others that fit beside it; `auto` goes by what earlier runs
+    /// of the same program took (`rota profiles`), and the first run has a GPU to itself
+    #[arg(long, value_name = "MIB|auto", value_parser = memory)]
+    pub memory: Option<Memory>,
+    /// With --memory auto: MiB to add to what is predicted
+    #[arg(long, value_name = "MIB")]
+    pub buffer: Option<u32>,
+    /// With --memory auto: the class its memory is learned under, in place of one made from the command
+    #[arg(long, value_name = "NAME")]
+    pub profile_as: Option<String>,
+    /// With --memory auto: a program never measured is first run by itself for so many epochs, as `--epochs=N`
+    #[arg(long, value_name = "N")]
+    pub profile_epochs: Option<u32>,
+    /// What kind of training it is, by its name in the site's throughput table (`sharing.throughputs`): it shares a GPU only with
+    /// those beside whom more gets done
+    #[arg(long, value_name = "T")]
+    pub job_type: Option<String>,
+    /// Share of each GPU, above 0 and at most 1
+    #[arg(long, value_name = "FRACTION")]
+    pub share: Option<f64>,
+    /// Share the GPUs with no other job
+    #[arg(long)]
+    pub exclusive: bool,
+    /// Higher runs first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub priority: i32,
+    /// Fair share weight
+    #[arg(long, value_name = "W", default_value_t = 1.0)]
+    pub weight: f64,
+    /// Lottery tickets
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    pub tickets: u32,
+    /// How long it will run, as 90, 90s, 15m, 2h or 1d: backfill and explanations use it
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub estimate: Option<f64>,
+    /// When it should be finished, as 2026-11-16T18:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<String>,
+    /// End it after this long
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub time_limit: Option<f64>,
+    /// Start only after another job ended with exit code 0 (`ID` or `ID:ok`) or however (`ID:any`)
+    #[arg(long, value_name = "ID[:ok|any]", value_delimiter = ',')]
+    pub after: Vec<String>,
+    /// Try again so often after a failure
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retries: u32,
+    /// Wait before the first of these tries; doubled each time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub retry_delay: Option<f64>,
+    /// A name for people
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// What its GPU time is counted under, beside your name
+    #[arg(long, value_name = "NAME")]
+    pub project: Option<String>,
+    /// A repeated submit with the same key returns the same job
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// The directory it runs in [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// A variable of its environment, beside all of this shell's
+    #[arg(long, value_name = "K=V")]
+    pub env: Vec<OsString>,
+    /// Share its GPU through NVIDIA's MPS, with jobs of the same user only
+    #[arg(long)]
+    pub mps: bool,
+    /// Part of the GPU's threads it may use; implies --mps
+    #[arg(long, value_name = "P")]
+    pub threads_percent: Option<u32>,
+    /// It may be stopped for others and started again later
+    #[arg(long)]
+    pub preemptible: bool,
+    /// It saves its work when it is asked to stop, within its grace time, and goes on from there; implies --preemptible
+    #[arg(long)]
+    pub saves_progress: bool,
+    /// Do not start it before `rota release`
+    #[arg(long)]
+    pub hold: bool,
+    /// Time between asking it to stop and killing it
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub grace: Option<f64>,
+    /// Memory of the machine it may use, in MiB (where control groups are permitted)
+    #[arg(long, value_name = "MIB")]
+    pub host_memory: Option<u64>,
+    /// Processors it may use (where control groups are permitted)
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<f64>,
+    /// One job for each index, as 0-9 or 1,3,8-12 or 0-100:10; `{index}` in the command stands for it
+    #[arg(long, value_name = "LIST")]
+    pub array: Option<String>,
+    /// One job for each combination of values; `{NAME}` in the command stands for one
+    #[arg(long = "param", value_name = "NAME=V,V,…")]
+    pub params: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Memory that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// So much on each GPU.
+    Mib(u32),
+    /// As much as earlier runs took.
+    Auto,
+}
+
+fn memory(text: &str) -> Result<Memory, String> {
+    if text == "auto" {
+        return Ok(Memory::Auto);
+    }
+    text.parse().map(Memory::Mib).map_err(|_| "write a number of MiB, or `auto`".to_owned())
+}
+
+/// `rota batch`.
+#[derive(Args)]
+#[command(after_help = "\
+The file has the columns Directory, Executable (-1: python3), Filename, Epochs, Priority (lower first), and is never changed.
+Each row runs `Executable Filename --epochs=E --id=K` in its Directory, with a number K that is never used again.
+
+Examples:
+  rota batch trainings.csv                 all rows, packed by what they need of the GPUs' memory
+  rota batch trainings.csv --check         only look for mistakes
+  rota batch trainings.csv --num 20        twenty rows at a time, sorted by priority
+  rota batch trainings.csv --run second    all rows once more; without it, a file goes on where it stopped")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct BatchArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The table of trainings
+    #[arg(value_name = "FILE.csv")]
+    pub file: PathBuf,
+    /// Rows in a batch: the next begins when all of one have ended [default: one queue, in which waiting counts as priority]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub num: Option<u32>,
+    /// The row the header is in, from 0, or `none`
+    #[arg(long, value_name = "ROW|none", default_value = "0")]
+    pub header: String,
+    /// Share GPUs through NVIDIA's MPS
+    #[arg(long)]
+    pub mps: bool,
+    /// Part of the GPU's threads each may use; implies --mps
+    #[arg(long, value_name = "P")]
+    pub thread_percentage: Option<u32>,
+    /// MiB to add to the memory predicted for each row [default: what the daemon's settings say]
+    #[arg(long, value_name = "MIB")]
+    pub buffer: Option<u32>,
+    /// Epochs of the one run by itself that a script never measured gets first
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub profile_epochs: u32,
+    /// A name for this run of the file: another name runs all rows anew
+    #[arg(long, value_name = "NAME", default_value = "first")]
+    pub run: String,
+    /// Only check the file
+    #[arg(long)]
+    pub check: bool,
+    /// Wait for the end (this is what happens anyway)
+    #[arg(long, conflicts_with = "no_wait")]
+    pub wait: bool,
+    /// Only give the rows to the queue
+    #[arg(long, conflicts_with = "num")]
+    pub no_wait: bool,
+    /// The page with the Gantt chart [default: FILE-report.html here]
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota queue`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota queue                     what waits and runs
+  rota queue --all --limit 20    with the last that ended
+  rota queue --json | jq '.[] | select(.state == \"waiting\") | .reason'")]
+pub struct QueueArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Jobs that are over, too
+    #[arg(long, short)]
+    pub all: bool,
+    /// Only jobs in this state
+    #[arg(long = "in", value_name = "STATE")]
+    pub wanted: Option<String>,
+    /// Only jobs of this user
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Only jobs of this project
+    #[arg(long, value_name = "NAME")]
+    pub project: Option<String>,
+    /// No more than this
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A command about one job.
+#[derive(Args)]
+pub struct JobArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The job
+    #[arg(value_name = "ID")]
+    pub id: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A command about some jobs.
+#[derive(Args)]
+pub struct JobsArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The jobs
+    #[arg(value_name = "ID", required = true)]
+    pub ids: Vec<u64>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota priority`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota priority 17 10      ahead of those below 10
+  rota priority 17 -5      behind those above -5
+
+The policy `priority`, which is the default, looks at it; jobs that run keep their GPUs.")]
+pub struct PriorityArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The job, which waits or is held
+    #[arg(value_name = "ID")]
+    pub id: u64,
+    /// Higher runs first
+    #[arg(value_name = "N", allow_negative_numbers = true)]
+    pub priority: i32,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota wait`.
+#[derive(Args)]
+pub struct WaitArgs {
+    #[command(flatten)]
+    pub jobs: JobsArgs,
+    /// Give up after this long, with exit code 1
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<f64>,
+}
+
+/// `rota logs`.
+#[derive(Args)]
+pub struct LogsArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The job
+    #[arg(value_name = "ID")]
+    pub id: u64,
+    /// Go on until the job is over
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only so many of the last lines
+    #[arg(short = 'n', long, value_name = "LINES")]
+    pub tail: Option<usize>,
+    /// Of this attempt [default: the last]
+    #[arg(long, value_name = "N")]
+    pub attempt: Option<u32>,
+}

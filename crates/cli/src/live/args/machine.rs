@@ -1,0 +1,142 @@
+//! Options of the commands about the machine and its past.
+
+use super::daemon::StateArgs;
+use super::duration;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// `rota profiles`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota profiles                                          what is known, and what the next run is given
+  rota profiles --forget 'python3 /home/me/train.py'     measure it anew")]
+pub struct ProfilesArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Forget one of your classes: its next run is measured anew
+    #[arg(long, value_name = "CLASS")]
+    pub forget: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota top`.
+#[derive(Args)]
+#[command(after_help = "\
+Keys: arrows select, enter says why, l shows the log, c cancels, h holds, r releases, ? lists all keys, q quits.
+NO_COLOR=1 draws without colours.")]
+pub struct TopArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Time between two looks
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: f64,
+}
+
+/// How GPUs are claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClaimModeWord {
+    /// All of the GPUs named with --from
+    Queue,
+    /// So many of the GPUs named with --from
+    Schedule,
+}
+
+/// `rota claim`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  export CUDA_VISIBLE_DEVICES=$(rota claim --gpus 1)              any GPU, until this shell ends
+  python train.py --cuda $(rota claim --from 0,1 --mode queue)    exactly 0 and 1
+
+The grant lives as long as the process that called `rota claim`, or the one named with --pid.")]
+pub struct ClaimArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// How many GPUs [default: 1, or all of --from in mode queue]
+    #[arg(long, value_name = "N")]
+    pub gpus: Option<u32>,
+    /// The only GPUs that will do
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub from: Vec<u32>,
+    /// Exactly those named, or any of them
+    #[arg(long, value_enum, default_value = "schedule")]
+    pub mode: ClaimModeWord,
+    /// Give up after this long, with exit code 1
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<f64>,
+    /// The process whose life the grant is tied to [default: the one that called rota]
+    #[arg(long, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// A name for people
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota history`.
+#[derive(Args)]
+pub struct HistoryArgs {
+    #[command(subcommand)]
+    pub verb: HistoryVerb,
+}
+
+/// What to do with the past.
+#[derive(Subcommand)]
+pub enum HistoryVerb {
+    /// Write the jobs that are over, with their measured lengths, as a trace
+    Export {
+        #[command(flatten)]
+        state: StateArgs,
+        /// The file: CSV, or TOML if its name ends so
+        #[arg(short, long, value_name = "FILE")]
+        out: PathBuf,
+        /// Only jobs that ended since this moment, as 2026-11-16T18:00:00Z
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+    },
+}
+
+/// `rota report`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota report -o today.html --since 2026-11-16T00:00:00Z
+  rota report 17 18 19 -o sweep.html")]
+pub struct ReportArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Only these jobs; all that are over if none is named
+    #[arg(value_name = "ID")]
+    pub ids: Vec<u64>,
+    /// Only jobs that ended since this moment, as 2026-11-16T18:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// The page to write
+    #[arg(short, long, value_name = "FILE.html")]
+    pub out: PathBuf,
+}
+
+/// `rota record`.
+#[derive(Args)]
+pub struct RecordArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The file to write [default: the terminal]
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Time between two looks
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: f64,
+    /// Stop after so many looks
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    duration(text).and_then(|seconds| if seconds >= 0.01 { Ok(seconds) } else { Err("write 0.01 or more".to_owned()) })
+}

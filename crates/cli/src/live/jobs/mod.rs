@@ -1,0 +1,18 @@
+//! Commands about jobs: `submit`, `run`, `batch`, `queue`, `show`, `explain`, `logs`, `cancel` and the like, `wait`.
+
+mod batch;
+mod batch_file;
+mod change;
+mod queue;
+mod run;
+mod show;
+mod submit;
+mod wait;
+
+pub use batch::batch;
+pub use change::{act, prioritise};
+pub use queue::queue;
+pub use run::run;
+pub use show::{explain, logs, show};
+pub use submit::submit;
+pub use wait::wait;

@@ -1,0 +1,82 @@
+//! `rota run`: gives a job to the queue and stays until it has ended.
+
+use super::submit::send;
+use super::wait::{ABSENCE_MAX, wait_for_restart};
+use crate::live::args::SubmitArgs;
+use crate::live::client::Client;
+use crate::output;
+use anyhow::bail;
+use rota_daemon::api::{Job, JobState};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Gives a job to the queue, shows its output, and ends as it does.
+pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
+    if args.array.is_some() || !args.params.is_empty() {
+        bail!("`rota run` follows one job; submit arrays and sweeps with `rota submit`, then `rota wait`");
+    }
+    let client = Client::new(&args.state)?;
+    let submitted = send(&client, args)?;
+    let Some(&id) = submitted.ids.first() else { bail!("the daemon gave the job no number") };
+    output::remark(&format!("job {id}"));
+    let mut shown = 0;
+    let job = loop {
+        let followed = follow(&client, id, &mut shown);
+        match followed {
+            Err(error) if !client.missed_the_daemon() => return Err(error),
+            _ => {}
+        }
+        let is_whole = followed.is_ok();
+        match wait_for_restart(&client, ABSENCE_MAX, || client.get::<Job>(&format!("/api/v1/jobs/{id}/wait?timeout=1")))? {
+            job if is_whole && job.state.is_over() => break job,
+            // The daemon went away before the log's end: on with it where it stopped.
+            _ => {}
+        }
+    };
+    if job.state != JobState::Done {
+        output::remark(&format!(
+            "job {id}: {}{}",
+            job.state.word(),
+            job.reason.map_or_else(String::new, |reason| format!(": {reason}"))
+        ));
+    }
+    Ok(ExitCode::from(exit_code(job.state, job.exit_code, job.signal)))
+}
+
+/// Shows a job's log to its end, but for what has been shown of it.
+fn follow(client: &Client, id: u64, shown: &mut u64) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    let mut known = *shown;
+    client.stream(&format!("/api/v1/jobs/{id}/logs?follow=true"), |piece| {
+        let news = &piece[usize::try_from(known).unwrap_or(usize::MAX).min(piece.len())..];
+        known -= (piece.len() - news.len()) as u64;
+        stdout.write_all(news)?;
+        stdout.flush()?;
+        *shown += news.len() as u64;
+        Ok(())
+    })
+}
+
+/// As a shell would say it: the job's own code, 128 and the signal, or 1 where there is neither.
+fn exit_code(state: JobState, code: Option<i32>, signal: Option<i32>) -> u8 {
+    match (state, code, signal) {
+        (JobState::Done, ..) => 0,
+        (_, Some(code), _) if code != 0 => u8::try_from(code).unwrap_or(1),
+        (_, None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(1),
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_a_shells() {
+        assert_eq!(exit_code(JobState::Done, Some(0), None), 0);
+        assert_eq!(exit_code(JobState::Failed, Some(7), None), 7);
+        assert_eq!(exit_code(JobState::Failed, None, Some(9)), 137);
+        assert_eq!(exit_code(JobState::Cancelled, Some(0), None), 1);
+        assert_eq!(exit_code(JobState::Lost, None, None), 1);
+    }
+}

@@ -1,0 +1,144 @@
+//! `rota history export`, `rota report`: what really happened, as a trace for the simulator and as a page for people.
+
+use crate::live::args::{HistoryArgs, HistoryVerb, ReportArgs};
+use crate::live::client::{Client, Failure};
+use crate::output;
+use anyhow::Context;
+use rota_core::bind::BadJobs;
+use rota_core::{Bound, End, Event, EventKind, GpuId, GpuList, GpuTypeId, JobId, Span, ThroughputTable, Time};
+use rota_daemon::Replay;
+use rota_daemon::api::{History, PastRun, Status};
+use rota_report::{Measured, Reading, Recorder, RecorderOptions, RunMeta};
+
+/// Writes the past as a trace.
+pub fn history(args: &HistoryArgs) -> anyhow::Result<()> {
+    let HistoryVerb::Export { state, out, since } = &args.verb;
+    let story = story(fetch(&Client::new(state)?, since.as_deref())?)?;
+    let is_toml = out.extension().is_some_and(|extension| extension == "toml");
+    output::write_file(out, |file| {
+        if is_toml { rota_trace::write_toml(&story.workload, file) } else { rota_trace::write_csv(&story.workload, file) }
+            .map_err(anyhow::Error::from)
+    })?;
+    for remark in &story.left_out {
+        output::remark(remark);
+    }
+    let spec = story.cluster.types.iter().enumerate().map(|(index, kind)| {
+        let count = story.cluster.gpus.iter().filter(|gpu| gpu.gpu_type == GpuTypeId::from_index(index)).count();
+        format!("{}:{count}", kind.name)
+    });
+    let spec = spec.collect::<Vec<_>>().join(",");
+    output::remark(&format!(
+        "wrote {} jobs to {}; simulate them with `rota sim --trace {} --cluster {spec} --gpus-per-node {}`",
+        story.jobs.len(),
+        out.display(),
+        out.display(),
+        story.cluster.gpus.len().max(1),
+    ));
+    Ok(())
+}
+
+fn fetch(client: &Client, since: Option<&str>) -> anyhow::Result<History> {
+    client.get(&since.map_or_else(|| "/api/v1/history".to_owned(), |since| format!("/api/v1/history?since={since}")))
+}
+
+fn story(history: History) -> anyhow::Result<Replay> {
+    Replay::of(history).map_err(|nothing| anyhow::Error::new(Failure(nothing.to_string())))
+}
+
+/// Writes a page about the past: Gantt, use and power of the GPUs, energy of the jobs, tables.
+pub fn report(args: &ReportArgs) -> anyhow::Result<()> {
+    let client = Client::new(&args.state)?;
+    let mut history = fetch(&client, args.since.as_deref())?;
+    if !args.ids.is_empty() {
+        let known = history.jobs.iter().map(|job| job.job.id).collect::<Vec<_>>();
+        if let Some(id) = args.ids.iter().find(|id| !known.contains(id)) {
+            return Err(anyhow::Error::new(Failure(format!("job {id} is not over, or there is no such job"))));
+        }
+        history.jobs.retain(|job| args.ids.contains(&job.job.id));
+    }
+    let status: Status = client.get("/api/v1/status")?;
+    let samples = std::mem::take(&mut history.samples);
+    let uuids = history.gpus.iter().map(|gpu| gpu.uuid.clone()).collect::<Vec<_>>();
+    let story = story(history)?;
+    let events = events_of(&story, &uuids);
+    let bound = Bound::new(story.workload, story.cluster, &ThroughputTable::new("none"), BadJobs::Refuse)?;
+    let mut recorder = Recorder::new(&bound, RecorderOptions { timeline: true, restart_cost: Span::ZERO });
+    for event in &events {
+        recorder.observe(event);
+    }
+    let end = events.last().map_or(Time::ZERO, |event| event.time_ns);
+    let mut run = recorder.finish(end);
+    for (record, job) in run.jobs.iter_mut().zip(&story.jobs) {
+        if let Some(energy) = job.job.energy_wh {
+            record.energy_joules = energy * 3600.0;
+        }
+    }
+    let mut assumptions = vec![format!("what really happened on {}, as its queue recorded it", bound.cluster.nodes[0].name)];
+    let reading = |sample: &rota_daemon::api::GpuSample| {
+        let at: jiff::Timestamp = sample.at.parse().ok()?;
+        Some(Reading {
+            gpu: uuids.iter().position(|uuid| *uuid == sample.uuid)?,
+            seconds: at.as_second() as f64,
+            span_seconds: f64::from(sample.span_seconds),
+            utilisation_percent: sample.utilisation_percent,
+            power_watts: sample.power_watts,
+        })
+    };
+    let measured = Measured::new(samples.iter().filter_map(reading));
+    let energy = measured.energy_joules();
+    assumptions.extend(story.left_out);
+    if energy.is_some() {
+        assumptions.push("energy and power are measured, not modelled".to_owned());
+    }
+    let meta = RunMeta {
+        policy: status.policy,
+        mechanism: "live".to_owned(),
+        events: events.len() as u64,
+        assumptions,
+        ..RunMeta::default()
+    };
+    let mut summary = rota_report::summarise(&run, &bound, &meta);
+    if let Some(joules) = energy {
+        summary.energy_kwh = Some(joules / 3.6e6);
+    }
+    let names = bound
+        .cluster
+        .gpus
+        .iter()
+        .enumerate()
+        .map(|(index, gpu)| format!("GPU {index} ({})", bound.cluster.types[gpu.gpu_type.index()].name));
+    let picture = measured.picture(&names.collect::<Vec<_>>());
+    let page = rota_report::page_with(&[(run, summary, meta)], &bound, picture.as_deref()).context("making the page")?;
+    output::write_file(&args.out, |file| Ok(file.write_all(page.as_bytes())?))?;
+    output::remark(&format!("wrote {}: open it in a browser", args.out.display()));
+    Ok(())
+}
+
+/// The runs as the events of one world.
+fn events_of(story: &Replay, uuids: &[String]) -> Vec<Event> {
+    let mut events = Vec::new();
+    for (index, past) in story.jobs.iter().enumerate() {
+        let job = JobId::from_index(index);
+        let at = |ns: u64| Time(ns.saturating_sub(story.zero_ns));
+        events.push((0, Event { time_ns: at(past.arrived_at_ns), kind: EventKind::Submitted { job } }));
+        for (position, run) in past.runs.iter().enumerate() {
+            let gpus =
+                run.gpu_uuids.iter().filter_map(|uuid| uuids.iter().position(|known| known == uuid)).map(GpuId::from_index);
+            let gpus = gpus.collect::<GpuList>();
+            // A GPU that is not there any more cannot be drawn.
+            if gpus.len() != past.ask.gpus as usize {
+                continue;
+            }
+            events.push((2, Event { time_ns: at(run.start_ns), kind: EventKind::started(job, gpus) }));
+            events.push((1, Event { time_ns: at(run.end_ns), kind: end_of(job, run, position + 1 == past.runs.len()) }));
+        }
+    }
+    events.sort_by_key(|(order, event)| (event.time_ns, *order));
+    events.into_iter().map(|(_, event)| event).collect()
+}
+
+fn end_of(job: JobId, run: &PastRun, is_last: bool) -> EventKind {
+    // A job whose last attempt was to be tried again was not tried again in the stretch that is looked at.
+    let end = rota_daemon::end_of_word(&run.end).filter(|end| end.is_over() || !is_last || *end != End::Retried);
+    EventKind::ended(job, end.unwrap_or(End::Crashed))
+}

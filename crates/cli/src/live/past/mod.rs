@@ -1,0 +1,5 @@
+//! Commands about the past: `history export` and `report`.
+
+mod history;
+
+pub use history::{history, report};

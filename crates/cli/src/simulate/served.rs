@@ -1,0 +1,50 @@
+//! A simulation that a daemon runs for its users: it tells how far it is, draws charts, and does not outlive the daemon.
+
+use crate::output::{remark, write_file};
+use indicatif::ProgressBar;
+use rota_core::Bound;
+use rota_report::{Run, RunMeta, Summary};
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// How often progress is told.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// Ends this process when the other end of its standard input is closed.
+pub fn end_with_stdin() {
+    std::thread::spawn(|| {
+        // Whatever is sent is of no interest, and a fault is an end.
+        _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        std::process::exit(1);
+    });
+}
+
+/// Tells progress until it is dropped.
+pub struct Teller(#[expect(dead_code, reason = "its end is the message")] Sender<()>);
+
+/// Tells on stderr how much is done whenever that has changed.
+pub fn tell_progress(bar: &ProgressBar) -> Teller {
+    let (sender, dropped) = channel::<()>();
+    let bar = bar.clone();
+    std::thread::spawn(move || {
+        let mut told = 0;
+        while matches!(dropped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout)) {
+            let done = bar.position();
+            if done != told {
+                told = done;
+                remark(&format!("{{\"progress\":{:.4}}}", done as f64 / bar.length().unwrap_or(done).max(1) as f64));
+            }
+        }
+    });
+    Teller(sender)
+}
+
+/// Draws a Gantt chart for each policy, one file each.
+pub fn write_charts(directory: &Path, runs: &[(Run, Summary, RunMeta)], bound: &Bound) -> anyhow::Result<()> {
+    for (index, (run, _, meta)) in runs.iter().enumerate() {
+        let chart = rota_report::gantt_by_gpu(&meta.policy, run, bound);
+        write_file(&directory.join(format!("{index}.svg")), |file| Ok(file.write_all(chart.as_bytes())?))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! `rota trace` and `rota throughputs`: traces of jobs, and tables of their speeds.
+
+mod throughputs;
+mod trace;
+
+pub use throughputs::run as run_throughputs;
+pub use trace::run;

@@ -1,0 +1,6 @@
+//! The machine: GPUs, jobs that share them, the doctor.
+
+mod doctor;
+pub mod gpus;
+mod mps;
+mod sharing;

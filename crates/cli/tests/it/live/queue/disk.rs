@@ -1,0 +1,125 @@
+//! A full disk: nothing more is taken in, nothing that runs is harmed, and all goes on when there is room again.
+
+use crate::live::{Daemon, is_root, line_of, until};
+use serde_json::json;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// A file system of a few MiB, for as long as it is looked at.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(path: &Path) -> Option<Self> {
+        std::fs::create_dir_all(path).unwrap();
+        let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(path).status();
+        mounted.is_ok_and(|status| status.success()).then(|| Self(path.to_owned()))
+    }
+
+    /// Fills it to the last byte.
+    fn fill(&self) {
+        let mut file = File::options().create(true).append(true).open(self.0.join("ballast")).unwrap();
+        for size in [64 << 10, 4096, 1] {
+            while file.write_all(&vec![0; size]).is_ok() {}
+        }
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.0.join("ballast")).unwrap();
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        _ = std::process::Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+/// Submits jobs until the daemon refuses one: the jobs it took, and its refusal. `SQLite` may have room left in files it has already.
+fn submit_until_refused(daemon: &Daemon) -> (Vec<u64>, String) {
+    let mut accepted = Vec::new();
+    loop {
+        let output = daemon.rota(&["submit", "--", "sh", "-c", &"true;".repeat(2000)]);
+        match output.status.code() {
+            Some(0) => accepted.push(String::from_utf8(output.stdout).unwrap().trim().parse::<u64>().unwrap()),
+            code => {
+                assert_eq!(code, Some(1));
+                return (accepted, String::from_utf8(output.stderr).unwrap());
+            }
+        }
+        assert!(accepted.len() < 1000, "the disk is not full");
+    }
+}
+
+#[test]
+fn a_full_disk_stops_intake_and_harms_nothing_that_runs() {
+    if !is_root() {
+        eprintln!("only root can make a small disk: not tested");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let Some(disk) = Small::mount(&state) else {
+        eprintln!("no file system can be mounted here: not tested");
+        return;
+    };
+    let mut daemon = Daemon::at(folder, state, &["--virtual-gpus", "a100:4"], "", &[]);
+    daemon.up();
+    let go = daemon.file("go");
+    let mut running = Vec::new();
+    for (number, end) in ["exit 0", "exit 7", "kill -9 $$"].iter().enumerate() {
+        let mark = daemon.file(&format!("mark-{number}"));
+        running.push(daemon.shell(
+            &[],
+            &format!(
+                "echo ran >> '{}'; while [ ! -e '{}' ]; do sleep 0.02; done; echo more; {end}",
+                mark.display(),
+                go.display()
+            ),
+        ));
+        line_of(&mark);
+    }
+    let cancelled = daemon.shell(&["--grace", "0.1"], "sleep 600");
+    daemon.until_state(cancelled, "running");
+    let mark = daemon.file("mark-waiting");
+    let waiting = daemon.shell(&[], &format!("echo ran >> '{}'", mark.display()));
+    disk.fill();
+    let (mut accepted, said) = submit_until_refused(&daemon);
+    assert!(said.contains("is full") && said.contains("running jobs go on"), "{said}");
+    assert!(daemon.ok(&["status"]).contains("WARNING"));
+    std::fs::write(&go, "").unwrap();
+    // They end while nothing can be written of it.
+    for (id, code) in running.iter().zip([Some(0), Some(7), None]) {
+        let dir = daemon.run_dir(*id, 1);
+        until("it has ended", || matches!(rota_exec::adopt(&dir), Ok(rota_exec::Adopted::Ended(exit)) if exit.code == code));
+    }
+    daemon.refusal(1, &["cancel", &cancelled.to_string()]);
+    daemon.ok(&["queue"]);
+    disk.free();
+    let jobs = daemon.wait(&running);
+    let endings =
+        jobs.iter().map(|job| json!([job["state"], job["exit_code"], job["signal"], job["attempts"]])).collect::<Vec<_>>();
+    assert_eq!(endings, [json!(["done", 0, null, 1]), json!(["failed", 7, null, 1]), json!(["failed", null, 9, 1])]);
+    accepted.push(waiting);
+    assert!(daemon.wait(&accepted).iter().all(|job| job["state"] == "done"), "the queue goes on by itself");
+    daemon.ok(&["cancel", &cancelled.to_string()]);
+    assert_eq!(daemon.wait_one(cancelled)["state"], "cancelled");
+    assert_eq!(std::fs::read_to_string(&mark).unwrap(), "ran\n");
+    until("the warning is gone", || !daemon.ok(&["status"]).contains("WARNING"));
+    // The same across a restart with a full disk.
+    let after = daemon.shell(&["--hold"], "true");
+    disk.fill();
+    daemon.kill();
+    daemon.launch();
+    until("it is up or has said why not", || daemon.rota(&["status"]).status.success() || daemon.said().contains("full"));
+    disk.free();
+    if !daemon.rota(&["status"]).status.success() {
+        assert_eq!(daemon.ended().code(), Some(1));
+        daemon.up();
+    }
+    until("it is as it was", || daemon.state_of(after) == "held");
+    daemon.kill();
+    let store = rusqlite::Connection::open(daemon.state.join("rota.db")).unwrap();
+    let health: String = store.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(health, "ok");
+}

@@ -1,0 +1,8 @@
+//! Jobs in the queue: their lives, crashes, a full disk, users.
+
+mod crash;
+mod disk;
+mod jobs;
+mod reboot;
+mod restart;
+pub mod users;

@@ -1,0 +1,157 @@
+//! A daemon of root's: jobs run as those who submitted them, and nobody reaches into another's.
+
+use crate::live::{Daemon, is_root, refused};
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// A user of this machine who is not root.
+pub struct User {
+    pub name: &'static str,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl User {
+    fn named(name: &'static str) -> Self {
+        let user = nix::unistd::User::from_name(name).unwrap().expect("every Linux has it");
+        Self { name, uid: user.uid.as_raw(), gid: user.gid.as_raw() }
+    }
+
+    /// A call of the program by this user.
+    pub fn call(&self, daemon: &Daemon, arguments: &[&str]) -> Command {
+        let ids = [format!("--reuid={}", self.uid), format!("--regid={}", self.gid)];
+        let mut command = Command::new("setpriv");
+        // The program is where this user need not be able to look: it is given as a copy that everybody may run.
+        command.args(ids).arg("--init-groups").arg("--").arg(daemon.file("rota")).args(arguments);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("ROTA_STATE", &daemon.state).env("OWN", self.name).current_dir("/");
+        command
+    }
+
+    pub fn json(&self, daemon: &Daemon, arguments: &[&str]) -> Value {
+        let output = self.call(daemon, arguments).output().unwrap();
+        assert!(output.status.success(), "{} {arguments:?}: {}", self.name, String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    pub fn submit(&self, daemon: &Daemon, options: &[&str], line: &str) -> u64 {
+        let arguments = ["submit", "--json"].iter().chain(options).chain(&["--", "sh", "-c", line]).copied().collect::<Vec<_>>();
+        self.json(daemon, &arguments)["id"].as_u64().unwrap()
+    }
+}
+
+/// A daemon of root's that others can reach, and two of them.
+pub fn shared(gpus: &str, config: &str) -> Option<(Daemon, User, User)> {
+    if !is_root() {
+        crate::live::remark("only root runs jobs as other users: not tested");
+        return None;
+    }
+    let daemon = Daemon::with(&["--virtual-gpus", gpus], config, &[("DAEMONS_SECRET", std::path::Path::new("of-the-daemon"))]);
+    std::fs::set_permissions(daemon.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::copy(crate::live::program(), daemon.file("rota")).unwrap();
+    Some((daemon, User::named("nobody"), User::named("daemon")))
+}
+
+#[test]
+fn jobs_run_as_their_owners_with_their_environment_and_nothing_of_the_daemons() {
+    let Some((daemon, ann, bob)) = shared("a100:2", "") else { return };
+    for user in [&ann, &bob] {
+        let id = user.submit(&daemon, &[], "id -u; id -g; id -G; umask; ls /proc/self/fd | wc -l; env | sort");
+        let job = daemon.wait_one(id);
+        assert_eq!((&job["state"], &job["user"]), (&json!("done"), &json!(user.name)), "{job:#}");
+        let log = daemon.log(id);
+        let mut lines = log.lines();
+        assert_eq!(lines.next().unwrap(), user.uid.to_string());
+        assert_eq!(lines.next().unwrap(), user.gid.to_string());
+        let expected = Command::new("id").args(["-G", user.name]).output().unwrap();
+        assert_eq!(lines.next().unwrap(), String::from_utf8(expected.stdout).unwrap().trim());
+        lines.next().unwrap();
+        // Input, output, errors, and the directory that `ls` reads.
+        assert_eq!(lines.next().unwrap().trim(), "4", "{log}");
+        let names = lines.filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect::<Vec<_>>();
+        assert!(names.contains(&"OWN") && names.contains(&"ROTA_JOB_ID"), "{log}");
+        assert!(!log.contains("DAEMONS_SECRET"), "{log}");
+        let mut foreign = names.clone();
+        foreign.retain(|name| {
+            !name.starts_with("ROTA_")
+                && !name.starts_with("CUDA_")
+                && !["OWN", "PATH", "PWD", "OLDPWD", "SHLVL", "_"].contains(name)
+        });
+        assert!(foreign.is_empty(), "from where are {foreign:?}? {log}");
+    }
+}
+
+#[test]
+fn nobody_touches_or_reads_what_is_anothers() {
+    let Some((daemon, ann, bob)) = shared("a100:1", "") else { return };
+    let running = ann.submit(&daemon, &["--env", "SECRET=of-ann"], "echo private; sleep 600");
+    let waiting = ann.submit(&daemon, &[], "sleep 600");
+    daemon.until_state(running, "running");
+    for id in [running, waiting] {
+        for verb in ["cancel", "hold", "release"] {
+            let said = refused(1, &mut bob.call(&daemon, &[verb, &id.to_string()]));
+            assert!(said.contains("belongs to nobody"), "{verb}: {said}");
+        }
+        let said = refused(1, &mut bob.call(&daemon, &["logs", &id.to_string()]));
+        assert!(said.contains("belongs to nobody"), "{said}");
+    }
+    for arguments in [&["drain"][..], &["policy", "set", "fcfs"], &["down"]] {
+        let said = refused(1, &mut bob.call(&daemon, arguments));
+        assert!(said.contains("not an administrator"), "{arguments:?}: {said}");
+    }
+    let said = refused(1, &mut bob.call(&daemon, &["claim", "--pid", "1"]));
+    assert!(said.contains("not yours"), "{said}");
+    // Not past the daemon either: neither log, nor store, nor the files of the run.
+    let run_dir = daemon.run_dir(running, 1);
+    let mut private = vec![
+        daemon.state.join("rota.db"),
+        daemon.state.join("rota.db-wal"),
+        daemon.state.join("token"),
+        daemon.state.join("lock"),
+    ];
+    private.extend(["log", "spec.json", "supervisor.json"].map(|name| run_dir.join(name)));
+    for path in private.iter().filter(|path| path.exists()) {
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={}", bob.uid), format!("--regid={}", bob.gid)]).arg("--clear-groups").arg("cat").arg(path);
+        let output = command.output().unwrap();
+        assert!(!output.status.success(), "{} can be read by anybody", path.display());
+    }
+    assert!(!bob.json(&daemon, &["show", "--json", &running.to_string()]).to_string().contains("of-ann"));
+    // Her own are hers, and an administrator's.
+    assert!(ann.call(&daemon, &["logs", &running.to_string()]).status().unwrap().success());
+    assert!(ann.call(&daemon, &["cancel", &running.to_string()]).status().unwrap().success());
+    daemon.ok(&["cancel", &waiting.to_string()]);
+    assert_eq!(daemon.wait_one(waiting)["state"], "cancelled");
+    // A finished job is not anybody's to repeat.
+    let said = refused(1, &mut bob.call(&daemon, &["retry", &waiting.to_string()]));
+    assert!(said.contains("belongs to nobody"), "{said}");
+}
+
+#[test]
+fn one_user_cannot_use_up_the_share_of_another() {
+    let Some((mut daemon, ann, bob)) = shared("a100:3", "[users.default]\ngpus = 2\njobs = 4\n[users.quota.root]\n") else {
+        return;
+    };
+    let greedy = (0..4).map(|_| ann.submit(&daemon, &[], "sleep 600")).collect::<Vec<_>>();
+    let said = refused(1, &mut ann.call(&daemon, &["submit", "--", "true"]));
+    assert!(said.contains("has 4 jobs in the queue, and may have 4"), "{said}");
+    let said = refused(2, &mut bob.call(&daemon, &["submit", "-g", "3", "--", "true"]));
+    assert!(said.contains("the 2 that daemon may have"), "{said}");
+    let states = |daemon: &Daemon| greedy.iter().map(|id| daemon.state_of(*id)).collect::<Vec<_>>();
+    daemon.until_state(greedy[1], "running");
+    let why = daemon.explain(greedy[2]);
+    assert_eq!(why["blockers"][0]["kind"], "quota", "{why:#}");
+    let id = bob.submit(&daemon, &[], "true");
+    assert_eq!(daemon.wait_one(id)["state"], "done", "there is a GPU for him");
+    assert_eq!(states(&daemon), ["running", "running", "waiting", "waiting"]);
+    // The same after a restart, and the share is used in full.
+    daemon.restart();
+    daemon.ok(&["cancel", &greedy[0].to_string()]);
+    daemon.until_state(greedy[2], "running");
+    assert_eq!(daemon.state_of(greedy[3]), "waiting");
+    daemon.kill();
+    crate::live::kill(daemon.supervisor(greedy[1]), rustix::process::Signal::KILL);
+    crate::live::kill(daemon.supervisor(greedy[2]), rustix::process::Signal::KILL);
+    daemon.up();
+    daemon.until_state(greedy[3], "running");
+}

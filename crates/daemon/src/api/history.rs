@@ -1,0 +1,71 @@
+//! The past of jobs and GPUs, as one document.
+
+use super::job::Job;
+use super::machine::Gpu;
+use super::submit::Submit;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The past, for reports and for the simulator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct History {
+    /// The machine's name.
+    pub host: String,
+    /// The GPUs of the machine.
+    pub gpus: Vec<Gpu>,
+    /// Jobs that are over and were in the queue in the time asked for, in order of arrival.
+    pub jobs: Vec<PastJob>,
+    /// Use and power of the GPUs over that time.
+    pub samples: Vec<GpuSample>,
+}
+
+/// A job that is over, with all its runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PastJob {
+    /// The job as its users see it.
+    pub job: Job,
+    /// What was asked for, without the environment.
+    pub ask: Submit,
+    /// When it arrived, in nanoseconds of the queue's own time.
+    pub arrived_at_ns: u64,
+    /// The run time the scheduler expected.
+    pub believed_seconds: f64,
+    /// Share of each GPU it was given, in thousandths.
+    pub share_milli: u16,
+    /// Memory on each GPU it was counted with.
+    pub memory_mib: u32,
+    /// The job's runs, in order.
+    pub runs: Vec<PastRun>,
+}
+
+/// One run of a job on GPUs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PastRun {
+    /// UUIDs of its GPUs.
+    pub gpu_uuids: Vec<String>,
+    /// The start of the run, in nanoseconds of the queue's own time.
+    pub start_ns: u64,
+    /// The end of the run, in nanoseconds of the queue's own time.
+    pub end_ns: u64,
+    /// What was done in that time, in seconds of a job that is alone on its GPUs: less than it took where others were in its way.
+    pub work_seconds: f64,
+    /// How it ended: `finished`, `failed`, `preempted`, `evicted`, `retried`, `cancelled`, `lost`.
+    pub end: String,
+}
+
+/// What a GPU did over some seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct GpuSample {
+    /// The GPU's UUID.
+    pub uuid: String,
+    /// The end of the time it stands for.
+    pub at: String,
+    /// The length of that time.
+    pub span_seconds: u32,
+    /// How busy the GPU was.
+    pub utilisation_percent: Option<f64>,
+    /// Memory in use.
+    pub memory_used_mib: Option<f64>,
+    /// The mean power the GPU drew.
+    pub power_watts: Option<f64>,
+}

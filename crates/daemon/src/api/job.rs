@@ -1,0 +1,206 @@
+//! Jobs as their users see them, and why they wait.
+
+use super::submit::After;
+use super::text::Text;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The state of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = State)]
+pub enum JobState {
+    /// The job waits for GPUs, or for other jobs.
+    Waiting,
+    /// The job waits until a user releases it.
+    Held,
+    /// The job's supervisor is being started.
+    Starting,
+    /// The job runs on its GPUs.
+    Running,
+    /// The job was asked to end.
+    Stopping,
+    /// The job ended with exit code 0.
+    Done,
+    /// Ended with another exit code, or by a signal.
+    Failed,
+    /// The job ended because a user cancelled it.
+    Cancelled,
+    /// The job ended, and its exit status is not known.
+    Lost,
+}
+
+impl JobState {
+    /// All states, by name.
+    pub const ALL: [(&'static str, Self); 9] = [
+        ("waiting", Self::Waiting),
+        ("held", Self::Held),
+        ("starting", Self::Starting),
+        ("running", Self::Running),
+        ("stopping", Self::Stopping),
+        ("done", Self::Done),
+        ("failed", Self::Failed),
+        ("cancelled", Self::Cancelled),
+        ("lost", Self::Lost),
+    ];
+
+    /// The state's name.
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, state)| *state == self).map_or("", |(word, _)| word)
+    }
+
+    /// The state with this name.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == word).map(|(_, state)| *state)
+    }
+
+    /// Whether nothing more will happen to the job.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Done | Self::Failed | Self::Cancelled | Self::Lost)
+    }
+
+    /// Whether the job has GPUs.
+    pub fn has_gpus(self) -> bool {
+        matches!(self, Self::Starting | Self::Running | Self::Stopping)
+    }
+}
+
+/// A job as its users see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the documentation: they are fixed by the interface")]
+pub struct Job {
+    pub id: u64,
+    pub name: Option<String>,
+    pub user: String,
+    /// The project that the job's GPU time is counted under, beside its user.
+    pub project: Option<String>,
+    pub state: JobState,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    /// Why the job waits, or why it ended as it did.
+    pub reason: Option<String>,
+    pub command: Vec<Text>,
+    pub cwd: Text,
+    pub gpus_requested: u32,
+    pub gpu_indices: Option<Vec<u32>>,
+    pub gpu_uuids: Option<Vec<String>>,
+    pub gpu_types: Vec<String>,
+    pub memory_mib: Option<u32>,
+    pub peak_memory_mib: Option<u64>,
+    /// The class that the job's memory is learned under, if it is.
+    pub profile: Option<String>,
+    /// What kind of training it is, by its name in the site's table of throughputs.
+    pub job_type: Option<String>,
+    /// A run that is made to learn how much memory its class needs.
+    pub is_profile_run: bool,
+    /// How often the job ran out of GPU memory.
+    pub out_of_memory: u32,
+    pub share: Option<f64>,
+    pub priority: i32,
+    pub submitted_at: String,
+    pub started_at: Option<String>,
+    pub finished_at: Option<String>,
+    pub attempts: u32,
+    pub retries: u32,
+    pub after: Vec<After>,
+    pub estimate_seconds: Option<f64>,
+    pub time_limit_seconds: Option<f64>,
+    pub preemptible: bool,
+    pub energy_wh: Option<f64>,
+    pub log_path: Option<String>,
+    /// Whether this is a claim of GPUs by a process that Rota did not start.
+    pub claim: bool,
+    /// The job's place among the waiting jobs, from 1, in order of arrival.
+    pub position: Option<u64>,
+}
+
+/// A change of a waiting job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobChange {
+    /// Higher runs first under the policies that look at it.
+    pub priority: i32,
+}
+
+/// What is known of the memory that programs of one class need.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Profile {
+    /// The program with the arguments that matter, or a name that its user gave it.
+    pub class: String,
+    /// The user id of the programs' owner.
+    pub uid: u32,
+    /// The GPU type that the programs ran on.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Runs that were measured.
+    pub runs: u64,
+    /// The largest peak remembered.
+    pub peak_mib: Option<u32>,
+    /// The memory that the next run is given.
+    pub predicted_mib: Option<u32>,
+    /// A run with less memory than this ran out of it.
+    pub raised_mib: Option<u32>,
+    /// The moment of the last change, RFC 3339.
+    pub updated_at: String,
+}
+
+/// Why a job waits, in full.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// The job's number.
+    pub id: u64,
+    /// The job's state.
+    pub state: JobState,
+    /// The reason in one sentence with numbers.
+    pub reason: String,
+    /// Everything that stands in its way.
+    pub blockers: Vec<Blocker>,
+    /// The earliest start that is known, RFC 3339; null if none is.
+    pub earliest_start: Option<String>,
+}
+
+/// One thing that stands in a job's way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Blocker {
+    /// What kind: `gpu`, `dependency`, `hold`, `quota`, `drain`, `retry`, `order`, `disk`.
+    pub kind: String,
+    /// The reason in words, with numbers.
+    pub text: String,
+    /// The GPU it is about.
+    pub gpu: Option<u32>,
+    /// The job it is about.
+    pub job: Option<u64>,
+    /// The process it is about.
+    pub pid: Option<u32>,
+}
+
+/// How GPUs are claimed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ClaimMode {
+    /// All of the GPUs named.
+    #[default]
+    Queue,
+    /// As many of the named GPUs as asked for.
+    Schedule,
+}
+
+/// A claim: a process asks for GPUs for itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Claim)]
+pub struct GpuClaim {
+    /// The number of GPUs wanted.
+    pub gpus: u32,
+    /// The GPUs to choose from; empty means all.
+    #[serde(default)]
+    pub from: Vec<u32>,
+    /// All GPUs of `from`, or `gpus` of them.
+    #[serde(default)]
+    pub mode: ClaimMode,
+    /// The process whose life the grant is tied to.
+    pub pid: u32,
+    /// A name for people.
+    #[serde(default)]
+    pub name: Option<String>,
+}

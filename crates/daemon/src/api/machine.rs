@@ -1,0 +1,99 @@
+//! The machine: its GPUs, its policy, its state at a glance.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Whether a GPU is free, and why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GpuState {
+    /// No job and no stranger is on the GPU.
+    Free,
+    /// The GPU has jobs, and room for more.
+    Shared,
+    /// The GPU has jobs, and no room for more.
+    Full,
+    /// A process that Rota did not start is on the GPU.
+    Stranger,
+    /// The GPU gets no new jobs.
+    Drained,
+    /// The GPU does not answer.
+    Lost,
+}
+
+/// A GPU as its users see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the documentation: they are fixed by the interface")]
+pub struct Gpu {
+    pub index: u32,
+    pub uuid: String,
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub node: String,
+    pub state: GpuState,
+    pub memory_total_mib: u64,
+    pub memory_used_mib: Option<u64>,
+    pub utilisation_percent: Option<u32>,
+    pub memory_utilisation_percent: Option<u32>,
+    pub power_watts: Option<f64>,
+    pub temperature_c: Option<u32>,
+    pub jobs: Vec<u64>,
+    pub processes: Vec<GpuProcess>,
+}
+
+/// A process on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the documentation: they are fixed by the interface")]
+pub struct GpuProcess {
+    pub pid: u32,
+    pub user: Option<String>,
+    pub name: Option<String>,
+    pub memory_mib: Option<u64>,
+    /// The job it belongs to; null for a stranger's.
+    pub job: Option<u64>,
+}
+
+/// The whole state at a glance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the documentation")]
+pub struct Status {
+    pub version: String,
+    pub pid: u32,
+    pub state_dir: String,
+    pub socket: String,
+    pub http: Option<String>,
+    pub started_at: String,
+    pub driver: String,
+    pub policy: String,
+    pub draining: bool,
+    pub waiting: u64,
+    pub held: u64,
+    pub running: u64,
+    pub gpus: Vec<Gpu>,
+    /// Decisions of the scheduler since the daemon started, and the longest of them.
+    pub decisions: u64,
+    pub decision_seconds_max: f64,
+    /// What an administrator should look at.
+    pub warnings: Vec<String>,
+}
+
+/// A change of policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyChange {
+    /// `name:key=value,…`.
+    pub policy: String,
+}
+
+/// What to drain or to take into use again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Drain {
+    /// The GPUs to drain; empty means the whole queue.
+    #[serde(default)]
+    pub gpus: Vec<u32>,
+    /// Stop the daemon when nothing runs any more.
+    #[serde(default)]
+    pub then_exit: bool,
+}

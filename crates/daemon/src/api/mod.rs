@@ -1,0 +1,27 @@
+//! What goes over the wire between the daemon and its clients. Unknown values are null, never 0; times are RFC 3339 in UTC.
+
+mod access;
+mod event;
+mod history;
+mod job;
+mod machine;
+mod notify;
+mod past;
+mod policy;
+mod simulation;
+mod submit;
+pub(crate) mod text;
+
+pub use access::{Scope, Session, SignIn, Token, TokenAsk, TokenMade};
+pub use event::{LiveEvent, Problem};
+pub use history::{GpuSample, History, PastJob, PastRun};
+pub use job::{Blocker, ClaimMode, Explanation, GpuClaim, Job, JobChange, JobState, Profile};
+pub use machine::{Drain, Gpu, GpuProcess, GpuState, PolicyChange, Status};
+pub use notify::{NewNotifyTarget, NotifyEvent, NotifyKind, NotifyTarget};
+pub use past::{
+    GpuName, GpuUse, Heatmap, HeatmapRow, JobPoint, JobSamples, NamedUse, Timeline, TimelineBar, Usage, Use, WastefulJob,
+};
+pub use policy::{PolicyChoice, PolicyParameter};
+pub use simulation::{Simulation, SimulationAsk, SimulationSource, SimulationStarted, SimulationState};
+pub(crate) use submit::plain_submit;
+pub use submit::{After, AfterCondition, OneOfMany, Submit, SubmitMany, Submitted, SweepParam};

@@ -1,0 +1,136 @@
+//! Events as they happen. Each is made into text once, and all listeners share it through `view/relay.rs`. A listener too slow for
+//! them is disconnected and comes back with the last number it saw. What it missed comes from the store, a page at a time, so that
+//! no listener holds much memory.
+
+use crate::api;
+use crate::http::auth::{Pass, Visit};
+use crate::http::{Problem, Site};
+use crate::view::board::frame;
+use crate::view::relay::Batch;
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{broadcast, watch};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Events that are read from the store at once.
+const PAGE: u32 = 1000;
+/// A word every so often shows both ends that the other is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
+    OpenApiRouter::new().routes(routes!(events))
+}
+
+/// The event to go on from.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct EventsQuery {
+    /// The number of the last event that was seen, for clients that cannot send the header `Last-Event-ID`.
+    last_event_id: Option<u64>,
+}
+
+/// Events as they happen, from the one after `Last-Event-ID` if that is sent.
+#[utoipa::path(get, path = "/events", params(EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was seen.")),
+    responses((status = 200, content_type = "text/event-stream", body = api::LiveEvent)))]
+async fn events(
+    State(site): State<Arc<Site>>,
+    visit: Visit,
+    Query(query): Query<EventsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let sent = headers.get("last-event-id").and_then(|value| value.to_str().ok()).and_then(|value| value.trim().parse().ok());
+    let tokens = site.board.tokens.changes();
+    let mut reader =
+        Reader { live: site.relay.listen(), missed: VecDeque::new(), seen: None, behind: false, pass: visit.pass, tokens, site };
+    if let Some(last) = sent.or(query.last_event_id) {
+        reader.go_on_after(last).await?;
+    }
+    let stream =
+        futures_util::stream::unfold(
+            reader,
+            |mut reader| async move { Some((Ok::<_, Infallible>(reader.next().await?), reader)) },
+        );
+    Ok(([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(stream)).into_response())
+}
+
+/// A client that listens to events.
+struct Reader {
+    site: Arc<Site>,
+    pass: Pass,
+    tokens: watch::Receiver<()>,
+    live: broadcast::Receiver<Arc<Batch>>,
+    /// Events of the past that are still to be sent.
+    missed: VecDeque<Bytes>,
+    /// The number of the last event that was sent, or is in `missed`.
+    seen: Option<u64>,
+    /// Whether the store has more of it.
+    behind: bool,
+}
+
+impl Reader {
+    /// Begins with what came after an event.
+    async fn go_on_after(&mut self, last: u64) -> Result<(), Problem> {
+        let newest = self.site.aside(|site| Ok(site.past(crate::store::Archive::newest_event)?)).await?;
+        // A number that was never given is of another store: there is nothing to go on from.
+        if last < newest {
+            self.seen = Some(last);
+            self.read_page().await?;
+        }
+        Ok(())
+    }
+
+    async fn read_page(&mut self) -> Result<(), Problem> {
+        // Whatever happens while the page is read is heard, whatever happened before is on it.
+        self.live = self.site.relay.listen();
+        let last = self.seen.unwrap_or(0);
+        let page = self.site.aside(move |site| Ok(site.past(|archive| archive.events_after(last, PAGE))?)).await?;
+        self.behind = page.len() == PAGE as usize;
+        self.seen = page.last().map(|event| event.seq).or(self.seen);
+        self.missed.extend(page.into_iter().map(|event| {
+            let at = crate::clock::rfc3339(event.wall_ns);
+            frame(&api::LiveEvent { seq: event.seq, at, kind: event.kind, job: event.job, detail: event.detail })
+        }));
+        Ok(())
+    }
+
+    /// What is to be sent next; nothing when the reader is to be let go.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.missed.is_empty() && self.behind {
+                self.read_page().await.ok()?;
+            }
+            if let Some(missed) = self.missed.pop_front() {
+                return Some(missed);
+            }
+            tokio::select! {
+                batch = self.live.recv() => {
+                    let batch = batch.ok()?;
+                    let Some(last) = batch.last() else {
+                        // Some were missed: they are in the store, after the last one that was sent.
+                        self.seen?;
+                        self.behind = true;
+                        continue;
+                    };
+                    if self.seen.is_none_or(|seen| last > seen) {
+                        let text = batch.after(self.seen);
+                        self.seen = Some(last);
+                        return Some(text);
+                    }
+                }
+                _ = self.tokens.changed() => if !self.site.is_good(&self.pass) { return None },
+                () = tokio::time::sleep(KEEP_ALIVE) => {
+                    return self.site.is_good(&self.pass).then(|| Bytes::from_static(b":\n\n"));
+                }
+            }
+        }
+    }
+}

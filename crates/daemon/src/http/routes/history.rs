@@ -1,0 +1,62 @@
+//! The past of jobs and GPUs, as one document.
+
+use crate::api;
+use crate::http::{Answer, Site, parse_time};
+use crate::machine::platform::{Caller, Message};
+use crate::store::{Archive, Past, StoreError};
+use axum::Json;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
+    OpenApiRouter::new().routes(routes!(history))
+}
+
+impl Site {
+    pub(crate) fn history(&self, since_ns: Option<i64>) -> Result<api::History, StoreError> {
+        let past = Past { since_ns, limit: usize::MAX, ..Past::default() };
+        // A long look, on a connection of its own.
+        let archive = Archive::open(&self.state_dir.join("rota.db"))?;
+        let mut records = archive.past(&past)?;
+        records.reverse();
+        let (first, last) = (records.first().map_or(0, |record| record.id), records.last().map_or(0, |record| record.id));
+        let mut runs = archive.runs_of(first, last)?;
+        let from_s = records.iter().map(|record| record.submitted_ns).min().unwrap_or(0) / 1_000_000_000;
+        let samples = archive.samples(from_s, crate::clock::wall_ns() / 1_000_000_000)?;
+        let jobs = records.into_iter().map(|record| {
+            let (believed_seconds, share_milli, memory_mib) = self.estimates.of(&record);
+            api::PastJob {
+                job: record.view(&self.state_dir, None, None),
+                ask: record.spec.ask.clone(),
+                arrived_at_ns: record.arrived_at,
+                believed_seconds,
+                share_milli,
+                memory_mib,
+                runs: runs.remove(&record.id).unwrap_or_default(),
+            }
+        });
+        let jobs = jobs.collect();
+        let view = self.board.read();
+        Ok(api::History { host: self.estimates.host.clone(), gpus: view.gpus.clone(), jobs, samples })
+    }
+}
+
+/// Which part of the past.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct HistoryQuery {
+    /// Jobs that ended since this moment, RFC 3339; all if not given.
+    since: Option<String>,
+}
+
+/// The jobs, runs and GPU samples of the past.
+#[utoipa::path(get, path = "/api/v1/history", params(HistoryQuery), responses((status = 200, body = api::History), (status = "4XX", body = api::Problem)))]
+async fn history(State(site): State<Arc<Site>>, _: Caller, Query(query): Query<HistoryQuery>) -> Answer<api::History> {
+    let since_ns = query.since.as_deref().map(|text| parse_time("since", text)).transpose()?;
+    site.ask(Message::Flush).await?;
+    Ok(Json(site.aside(move |site| Ok(site.history(since_ns)?)).await?))
+}

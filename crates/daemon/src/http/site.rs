@@ -1,0 +1,99 @@
+//! The site: what all routes share, and how they ask the queue and read the past.
+
+use super::problem::Problem;
+use super::routes::lists::Lists;
+use super::routes::watchmen::WatchmenRoutes;
+use super::{Rates, Sessions};
+use crate::api;
+use crate::machine::platform::{Message, Reply};
+use crate::simulate::simulations::Simulations;
+use crate::store::archives::Archives;
+use crate::store::{Archive, StoreError};
+use crate::view::board::Board;
+use axum::http::StatusCode;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// What all routes share.
+pub struct Site {
+    pub(crate) board: Arc<Board>,
+    pub(crate) inbox: Sender<Message>,
+    pub(crate) archives: Archives,
+    pub(crate) state_dir: PathBuf,
+    pub(crate) admins: Vec<u32>,
+    pub(crate) daemon_uid: u32,
+    pub(crate) users: crate::access::users::Directory,
+    pub(crate) sessions: Sessions,
+    pub(crate) rates: Rates,
+    pub(crate) lists: Lists,
+    pub(crate) relay: crate::view::relay::Relay,
+    pub(crate) has_tls: bool,
+    pub(crate) status: StatusBase,
+    pub(crate) estimates: crate::queue::estimates::Estimates,
+    pub(crate) simulations: Simulations,
+    pub(crate) watchmen: WatchmenRoutes,
+    pub(crate) notify: Sender<crate::notify::NotifierMessage>,
+    /// Whether `/metrics` needs no token.
+    pub(crate) metrics_open: bool,
+}
+
+/// What does not change while the daemon runs.
+#[derive(Clone, Debug)]
+pub struct StatusBase {
+    pub(crate) socket: String,
+    pub(crate) http: Option<String>,
+    pub(crate) started_at: String,
+    pub(crate) driver: String,
+}
+
+impl Site {
+    /// Asks the queue, and waits for its answer.
+    pub(crate) async fn ask<T>(&self, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, Problem> {
+        let gone =
+            || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "the daemon is stopping; try again when it is back");
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        self.inbox.send(message(reply)).map_err(|_| gone())?;
+        Ok(answer.await.map_err(|_| gone())??)
+    }
+
+    /// Runs work that may wait for the disk on a thread of its own, so that other requests do not wait.
+    pub(crate) async fn aside<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let site = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || work(&site)).await;
+        done.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))?
+    }
+
+    /// Reads the store; to be called inside of [`Self::aside`].
+    pub(crate) fn past<T>(&self, query: impl FnOnce(&Archive) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.archives.read(query)
+    }
+
+    /// A job as its users see it.
+    pub(crate) async fn find(self: &Arc<Self>, id: u64) -> Result<api::Job, Problem> {
+        let present = {
+            let view = self.board.read();
+            view.jobs.get(&id).map(|record| view.job(record, &self.state_dir))
+        };
+        match present {
+            Some(job) => Ok(job),
+            None => self.aside(move |site| site.job(id)).await,
+        }
+    }
+
+    /// The same as [`Self::find`], to be called inside of [`Self::aside`].
+    pub(crate) fn job(&self, id: u64) -> Result<api::Job, Problem> {
+        {
+            let view = self.board.read();
+            if let Some(record) = view.jobs.get(&id) {
+                return Ok(view.job(record, &self.state_dir));
+            }
+        }
+        let record = self.past(|archive| archive.job(id))?;
+        let record = record.ok_or_else(|| Problem::from(crate::queue::world::no_such_job(id)))?;
+        Ok(record.view(&self.state_dir, None, None))
+    }
+}

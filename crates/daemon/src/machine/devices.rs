@@ -1,0 +1,42 @@
+//! The GPUs of this machine as the queue knows them: which there are, which may not be used, and what is seen on them.
+
+use crate::machine::inventory::Machine;
+use crate::machine::telemetry::Telemetry;
+use crate::queue::messages::WHOLE;
+use rota_core::{GpuId, Slice};
+use std::collections::HashSet;
+
+/// The GPUs and what is known of them.
+pub struct Devices {
+    /// The GPUs and the cluster they make.
+    pub machine: Machine,
+    /// What was seen on them.
+    pub telemetry: Telemetry,
+    /// GPUs that an administrator has drained.
+    pub drained: HashSet<GpuId>,
+    /// GPUs that do not answer.
+    pub lost: HashSet<GpuId>,
+    /// GPUs that something holds which a run has left there: an MPS server that does not end.
+    pub held: HashSet<GpuId>,
+    /// Whether jobs came to or left GPUs since the board showed them.
+    pub are_stale: bool,
+}
+
+impl Devices {
+    /// The devices of a machine, before anybody has looked at them.
+    pub fn new(machine: Machine, drained: HashSet<GpuId>) -> Self {
+        let telemetry = Telemetry::new(machine.devices.len());
+        Self { machine, telemetry, drained, lost: HashSet::new(), held: HashSet::new(), are_stale: false }
+    }
+
+    /// What others than jobs hold of a GPU, and memory that is kept free on it.
+    pub fn outside(&self, gpu: GpuId, buffer_mib: u32) -> Slice {
+        if self.drained.contains(&gpu) || self.lost.contains(&gpu) || self.held.contains(&gpu) {
+            return WHOLE;
+        }
+        let strangers = self.telemetry.strangers.get(gpu.index()).copied().unwrap_or_default();
+        let overused = self.telemetry.overused_mib.get(gpu.index()).copied().unwrap_or_default();
+        let memory_mib = strangers.memory_mib.saturating_add(overused).saturating_add(buffer_mib);
+        Slice { memory_mib, ..strangers }
+    }
+}

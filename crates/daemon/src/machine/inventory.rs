@@ -1,0 +1,111 @@
+//! The machine as the scheduler sees it: its GPUs as one node, and its processors as slots for jobs without a GPU.
+
+use rota_core::cluster::{Gpu, Node};
+use rota_core::{Cluster, GpuCatalog, GpuId, GpuType, GpuTypeId, NodeId};
+use rota_gpu::Device;
+use std::collections::HashMap;
+
+/// The type of the slots that jobs without GPUs run in.
+pub const CPU: &str = "cpu";
+
+/// Devices in the order of the scheduler's GPU numbers, and the cluster they make.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The devices; the index of a device is its GPU number.
+    pub devices: Vec<Device>,
+    /// The types of the GPUs, by device.
+    pub kinds: Vec<String>,
+    /// The machine as a cluster, for the scheduler.
+    pub cluster: Cluster,
+    /// The machine's name.
+    pub host: String,
+}
+
+impl Machine {
+    /// Puts devices and slots together.
+    pub fn new(host: &str, devices: Vec<Device>, cpu_slots: u32) -> Self {
+        let catalog = GpuCatalog::default();
+        let kinds = kinds(&devices);
+        let mut cluster =
+            Cluster { types: Vec::new(), nodes: Vec::new(), gpus: Vec::new(), outages: Vec::new(), entities: Vec::new() };
+        let add_type = |cluster: &mut Cluster, kind: GpuType| {
+            let known = cluster.types.iter().position(|known| known.name == kind.name);
+            GpuTypeId::from_index(known.unwrap_or_else(|| {
+                cluster.types.push(kind);
+                cluster.types.len() - 1
+            }))
+        };
+        for (device, kind) in devices.iter().zip(&kinds) {
+            let base = catalog.find(&device.kind);
+            let memory_mib = u32::try_from(device.memory_total_mib).unwrap_or(u32::MAX);
+            let gpu_type = add_type(&mut cluster, GpuType { name: kind.clone(), memory_mib, ..base });
+            cluster.gpus.push(Gpu { node: NodeId(0), gpu_type });
+        }
+        let gpus = devices.len() as u32;
+        if gpus > 0 {
+            cluster.nodes.push(Node { name: host.to_owned(), gpus: 0..gpus });
+        }
+        let slot = GpuType { name: CPU.to_owned(), memory_mib: 0, idle_watts: 0.0, full_watts: 0.0, ..GpuType::unknown(CPU) };
+        let gpu_type = add_type(&mut cluster, slot);
+        let node = NodeId::from_index(cluster.nodes.len());
+        cluster.gpus.extend((0..cpu_slots).map(|_| Gpu { node, gpu_type }));
+        cluster.nodes.push(Node { name: format!("{host} processors"), gpus: gpus..gpus + cpu_slots });
+        Self { devices, kinds, cluster, host: host.to_owned() }
+    }
+
+    /// The same machine, on which users have parts of their own under hierarchical sharing.
+    #[must_use]
+    pub fn with_entities(mut self, entities: &[rota_core::cluster::SharingEntity]) -> Self {
+        self.cluster.entities = entities.to_vec();
+        self
+    }
+
+    /// The GPU with this UUID.
+    pub fn gpu_of(&self, uuid: &str) -> Option<GpuId> {
+        self.devices.iter().position(|device| device.uuid == uuid).map(GpuId::from_index)
+    }
+
+    /// The device of a GPU; slots have none.
+    pub fn device(&self, gpu: GpuId) -> Option<&Device> {
+        self.devices.get(gpu.index())
+    }
+
+    /// The GPU with this index, as people count them.
+    pub fn gpu_numbered(&self, index: u32) -> Option<GpuId> {
+        self.devices.iter().position(|device| device.index == index).map(GpuId::from_index)
+    }
+
+    /// The name of a GPU in the journal: its UUID, or the number of a processor slot.
+    pub fn name(&self, gpu: GpuId) -> String {
+        let slot = || format!("{}{}", crate::store::journal::SLOT, gpu.index() - self.devices.len());
+        self.device(gpu).map_or_else(slot, |device| device.uuid.clone())
+    }
+
+    /// The processor slot with this number.
+    pub fn slot(&self, number: u32) -> Option<GpuId> {
+        let index = self.devices.len() + number as usize;
+        (index < self.cluster.gpus.len()).then(|| GpuId::from_index(index))
+    }
+
+    /// The types that are GPUs.
+    pub fn gpu_types(&self) -> impl Iterator<Item = &str> {
+        self.cluster.types.iter().map(|kind| kind.name.as_str()).filter(|name| *name != CPU)
+    }
+}
+
+/// The type of each device: its kind, with its memory where devices of one kind differ in that.
+fn kinds(devices: &[Device]) -> Vec<String> {
+    let mut sizes: HashMap<&str, u64> = HashMap::new();
+    let differ = |sizes: &HashMap<&str, u64>, device: &Device| sizes.get(device.kind.as_str()) != Some(&device.memory_total_mib);
+    for device in devices {
+        sizes.entry(&device.kind).or_insert(device.memory_total_mib);
+    }
+    let name = |device: &Device| {
+        if differ(&sizes, device) {
+            format!("{}-{}g", device.kind, device.memory_total_mib.div_ceil(1024))
+        } else {
+            device.kind.clone()
+        }
+    };
+    devices.iter().map(name).collect()
+}

@@ -1,0 +1,261 @@
+//! The seam between the queue and the machine it runs on: clock, messages and executor. A test puts a virtual one in its place.
+
+use crate::api;
+use crate::api::text::Text;
+use crate::machine::run_requests::{RunRequests, run_of};
+use crate::store::record::JobRecord;
+use crate::watchmen::clients::{Asker, Registration};
+use rota_core::Time;
+use rota_exec::{Adoption, Executor, ExecutorEvent, ExitRecord, RunEnd, StartError, Started, Stop};
+use std::fmt;
+use tokio::sync::oneshot;
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+    /// Name.
+    pub user: String,
+    /// May touch everybody's jobs.
+    pub is_admin: bool,
+    /// May change anything at all.
+    pub may_write: bool,
+}
+
+/// Why something is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What kind.
+    pub kind: RefusalKind,
+    /// For people.
+    pub message: String,
+}
+
+/// Kinds of refusal, which decide exit codes and HTTP states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// The request cannot be meant.
+    BadInput,
+    /// There is no such thing.
+    NotFound,
+    /// Not theirs.
+    Forbidden,
+    /// Not now: it ended already, say.
+    Conflict,
+    /// Too much is asked for.
+    TooMany,
+    /// The machine cannot take it now.
+    Unavailable,
+}
+
+impl Refusal {
+    /// A refusal of a kind.
+    pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+/// Where an answer goes.
+pub type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
+
+/// What may be done to jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// End it.
+    Cancel,
+    /// Do not start it.
+    Hold,
+    /// Start it after all.
+    Release,
+    /// Run it again.
+    Retry,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Its supervisor wrote it down.
+    Ended(Box<ExitRecord>),
+    /// Nobody can say.
+    Lost(String),
+    /// Nobody can say, because the machine was restarted.
+    Rebooted,
+    /// It never ran: the daemon died before its supervisor came. It waits again.
+    NeverStarted,
+    /// It never ran: this machine could not make a process for it now.
+    NotLaunched(String),
+    /// The process a claim was tied to is gone, or gave it back.
+    HolderGone,
+    /// A claim without a process was given back, or nothing was heard of it for too long.
+    LetGo(String),
+}
+
+impl From<RunEnd> for Outcome {
+    fn from(end: RunEnd) -> Self {
+        match end {
+            RunEnd::Ended(record) => Self::Ended(record),
+            RunEnd::Lost(cause) => Self::Lost(cause.to_string()),
+            RunEnd::Rebooted => Self::Rebooted,
+            RunEnd::NeverStarted => Self::NeverStarted,
+            RunEnd::NotLaunched(why) => Self::NotLaunched(why),
+        }
+    }
+}
+
+/// What one look at a GPU showed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Look {
+    /// The reading; `None` if the device does not answer.
+    pub reading: Option<rota_gpu::Reading>,
+    /// Its processes with their owners.
+    pub processes: Vec<api::GpuProcess>,
+    /// The driver says that the device is gone.
+    pub is_lost: bool,
+}
+
+/// What reaches the queue.
+pub enum Message {
+    /// New jobs.
+    Submit(Box<api::Submit>, Caller, Reply<api::Submitted>),
+    /// A claim.
+    Claim(api::GpuClaim, Caller, Reply<u64>),
+    /// A client of watchmen wants GPUs.
+    Register(Box<Registration>, Caller, Reply<u64>),
+    /// A client of watchmen asked after its GPUs, and by which process.
+    Pinged(u64, Option<Asker>),
+    /// A client of watchmen gives its GPUs back.
+    LetGo(u64, Caller, Reply<()>),
+    /// Something is to be done to jobs.
+    Act(Verb, Vec<u64>, Caller, Reply<Vec<u64>>),
+    /// Another priority for a job that waits.
+    Prioritise(u64, i32, Caller, Reply<()>),
+    /// An attempt ended.
+    Ended {
+        /// Whose.
+        job: u64,
+        /// Which.
+        attempt: u32,
+        /// How.
+        outcome: Outcome,
+    },
+    /// The executor tells something else than an end.
+    Executor(ExecutorEvent),
+    /// All GPUs were looked at, in the order of the machine.
+    Looked(Vec<Look>),
+    /// Why does it wait?
+    Explain(u64, Caller, Reply<api::Explanation>),
+    /// Start nothing more, on these GPUs or at all.
+    Drain(api::Drain, Caller, Reply<()>),
+    /// Start jobs again.
+    Resume(Vec<u32>, Caller, Reply<()>),
+    /// What is known of the memory of programs?
+    Profiles(Caller, Reply<Vec<api::Profile>>),
+    /// Forget what is known of a class of programs.
+    Forget(String, Caller, Reply<()>),
+    /// Tokens are made, revoked or used.
+    Tokens(crate::access::tokens::TokenChange, Reply<u64>),
+    /// Write down what was measured and waits to be written with more.
+    Flush(Reply<()>),
+    /// Another policy.
+    Policy(String, Caller, Reply<()>),
+    /// End; jobs run on.
+    Shutdown,
+}
+
+/// A job to be started.
+pub struct Run<'a> {
+    /// The job, with its attempt and its GPUs.
+    pub record: &'a JobRecord,
+    /// Its environment as submitted.
+    pub env: Vec<(Text, Text)>,
+}
+
+/// Clock, messages, and the executor that runs jobs. What is done to jobs is written once for every platform, below.
+pub trait Platform {
+    /// The queue's time.
+    fn now(&self) -> Time;
+    /// Nanoseconds since 1970.
+    fn wall_ns(&self) -> i64;
+    /// Waits for messages, at the latest until a moment; an empty list means that the moment came. `None`: nothing will ever come.
+    fn wait(&mut self, until: Option<Time>) -> Option<Vec<Message>>;
+    /// The executor of this queue's jobs. Its events come as messages, see [`message_of`].
+    fn executor(&self) -> &dyn Executor;
+    /// The executor of this queue's jobs.
+    fn executor_mut(&mut self) -> &mut dyn Executor;
+    /// What makes requests of records.
+    fn requests(&mut self) -> &mut RunRequests;
+    /// Watches the process a claim is tied to; says so if it is gone already.
+    fn watch_holder(&mut self, record: &JobRecord) -> Option<Outcome>;
+
+    /// Makes the place where a job is about to run, before its start is written down.
+    fn prepare(&mut self, record: &JobRecord) -> Result<String, String> {
+        let run = run_of(record);
+        let identity = self.executor_mut().prepare(run).map_err(|error| with_causes(&error))?;
+        let text = identity.as_str().to_owned();
+        self.requests().keep(run, identity);
+        Ok(text)
+    }
+
+    /// Starts a job, or says what became of the attempt.
+    fn launch(&mut self, run: Run<'_>) -> Result<Started, Outcome> {
+        let record = run.record;
+        let request = self.requests().request(&run).map_err(Outcome::NotLaunched)?;
+        match self.executor_mut().start(request) {
+            Ok(started) => Ok(started),
+            // The run is there: who started it is for its directory to say.
+            Err(StartError::Duplicate { .. }) => match self.adopt(record) {
+                Adoption::Running => Ok(Started::Running),
+                Adoption::Unknown => Ok(Started::Taken),
+                Adoption::Ended(end) => Err(end.into()),
+            },
+            Err(error) => Err(Outcome::NotLaunched(with_causes(&error))),
+        }
+    }
+
+    /// Whether jobs can be run under MPS here, or why not.
+    fn check_mps(&self) -> Result<(), String> {
+        self.executor().check_mps()
+    }
+
+    /// The end of a job's log. A log that cannot be read tells nothing.
+    fn log_end(&self, record: &JobRecord, bytes: u64) -> Vec<u8> {
+        self.executor().log_end(run_of(record), bytes).unwrap_or_default()
+    }
+
+    /// Asks a job to stop, or ends it at once.
+    fn stop(&mut self, record: &JobRecord, at_once: bool) {
+        let how = if at_once { Stop::AtOnce } else { Stop::Gentle };
+        // A run that is not there has ended, which is told by a message.
+        _ = self.executor_mut().stop(run_of(record), how);
+    }
+
+    /// Finds a job that was under way when the daemon ended.
+    fn adopt(&mut self, record: &JobRecord) -> Adoption {
+        let known = self.requests().known(record);
+        self.executor_mut().adopt(&known)
+    }
+}
+
+/// The message that tells the queue of an executor's event.
+pub fn message_of(event: ExecutorEvent) -> Message {
+    match event {
+        ExecutorEvent::Ended { run, end } => Message::Ended { job: run.job, attempt: run.attempt, outcome: end.into() },
+        ExecutorEvent::HolderGone { run } => Message::Ended { job: run.job, attempt: run.attempt, outcome: Outcome::HolderGone },
+        other => Message::Executor(other),
+    }
+}
+
+/// An error with its causes, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,168 @@
+//! A replay: the past as the simulator can run it: jobs with their measured lengths, and the machine they ran on.
+
+use crate::api::{Gpu, History, PastJob};
+use rota_core::cluster::{Gpu as ClusterGpu, Node};
+use rota_core::{Cluster, GpuCatalog, GpuType, GpuTypeId, Job, MilliGpu, NodeId, Span, Time, Workload};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// The history has no job that the simulator could run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no job with a GPU has ended in that time")]
+pub struct NothingEnded;
+
+/// The past as a workload and a cluster that the simulator can run.
+pub struct Replay {
+    /// The jobs, as they came.
+    pub workload: Workload,
+    /// The machine that the jobs ran on.
+    pub cluster: Cluster,
+    /// The jobs of the workload, in its order.
+    pub jobs: Vec<PastJob>,
+    /// Jobs that are not in it, and why.
+    pub left_out: Vec<String>,
+    /// The moment that is zero in it.
+    pub zero_ns: u64,
+}
+
+impl Replay {
+    /// Turns a history into a replay.
+    pub fn of(history: History) -> Result<Self, NothingEnded> {
+        let cluster = cluster_of(&history.host, &history.gpus);
+        let mut left_out: HashMap<&str, usize> = HashMap::new();
+        let mut jobs = Vec::new();
+        for job in history.jobs {
+            let why = if job.job.claim {
+                "claims of processes, whose lengths nobody chose"
+            } else if job.ask.gpus == 0 {
+                "jobs without a GPU"
+            } else if job.runs.is_empty() {
+                "jobs that never started"
+            } else {
+                jobs.push(job);
+                continue;
+            };
+            *left_out.entry(why).or_default() += 1;
+        }
+        if jobs.is_empty() {
+            return Err(NothingEnded);
+        }
+        jobs.sort_by_key(|job| (job.arrived_at_ns, job.job.id));
+        let zero_ns = jobs.first().map_or(0, |job| job.arrived_at_ns);
+        let mut workload = Workload::new(format!("history of {}", history.host));
+        for job in &jobs {
+            let entry = job_of(job, zero_ns, &mut workload);
+            workload.push(entry);
+        }
+        workload.finish();
+        let left_out = left_out.into_iter().map(|(why, count)| format!("left out: {count} {why}")).collect();
+        Ok(Self { workload, cluster, jobs, left_out, zero_ns })
+    }
+}
+
+fn job_of(past: &PastJob, zero_ns: u64, workload: &mut Workload) -> Job {
+    let work = past.runs.iter().map(|run| run.work_seconds).sum();
+    let work = Span::from_seconds(work).unwrap_or_default().max(Span(1));
+    let kind = past.ask.job_type.as_deref().or(past.job.name.as_deref());
+    let failed = !matches!(past.runs.last().map(|run| run.end.as_str()), Some("finished"));
+    Job {
+        label: Some(past.job.id.to_string().into()),
+        user: workload.names.intern(&past.job.user),
+        kind: kind.map_or(rota_core::Name::NONE, |kind| workload.names.intern(kind)),
+        gpus: past.ask.gpus,
+        gpu_types: past.ask.gpu_types.iter().map(|kind| workload.names.intern(kind)).collect(),
+        share: MilliGpu(past.share_milli),
+        memory_mib: past.memory_mib,
+        estimate: Span::from_seconds(past.believed_seconds),
+        priority: past.ask.priority,
+        weight: past.ask.weight,
+        tickets: past.ask.tickets,
+        fails_at: failed.then_some(work),
+        ..Job::new(Time(past.arrived_at_ns - zero_ns), work)
+    }
+}
+
+/// A machine with these GPUs.
+pub fn cluster_of(host: &str, present: &[Gpu]) -> Cluster {
+    let catalog = GpuCatalog::default();
+    let mut types: Vec<GpuType> = Vec::new();
+    let mut gpus = Vec::new();
+    for gpu in present {
+        let known = types.iter().position(|kind| kind.name == gpu.kind).unwrap_or_else(|| {
+            let memory_mib = u32::try_from(gpu.memory_total_mib).unwrap_or(u32::MAX);
+            types.push(GpuType { name: gpu.kind.clone(), memory_mib, ..catalog.find(&gpu.kind) });
+            types.len() - 1
+        });
+        gpus.push(ClusterGpu { node: NodeId(0), gpu_type: GpuTypeId::from_index(known) });
+    }
+    let nodes = vec![Node { name: host.to_owned(), gpus: 0..gpus.len() as u32 }];
+    Cluster { types, nodes, gpus, outages: Vec::new(), entities: Vec::new() }
+}
+
+#[derive(Serialize)]
+struct ClusterFile<'a> {
+    gpu_type: Vec<TypeTable<'a>>,
+    node: Vec<NodeTable<'a>>,
+}
+
+#[derive(Serialize)]
+struct TypeTable<'a> {
+    name: &'a str,
+    memory_mib: u32,
+    idle_watts: f64,
+    full_watts: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usd_per_hour: Option<f64>,
+    speed: f64,
+}
+
+#[derive(Serialize)]
+struct NodeTable<'a> {
+    name: &'a str,
+    gpus: String,
+}
+
+/// A cluster as the file that `--cluster` reads.
+pub fn cluster_toml(cluster: &Cluster) -> Result<String, toml::ser::Error> {
+    // What is only assumed of a type stays unsaid, so that the simulation says that it is assumed.
+    let is_told = |kind: &&GpuType| kind.known || kind.memory_mib != GpuType::unknown(&kind.name).memory_mib;
+    let types = cluster.types.iter().filter(is_told).map(|kind| TypeTable {
+        name: &kind.name,
+        memory_mib: kind.memory_mib,
+        idle_watts: kind.idle_watts,
+        full_watts: kind.full_watts,
+        usd_per_hour: kind.usd_per_hour,
+        speed: kind.speed,
+    });
+    let gpus_of = |node: &Node| {
+        let mut counts: Vec<(GpuTypeId, u32)> = Vec::new();
+        for gpu in &cluster.gpus[node.gpus.start as usize..node.gpus.end as usize] {
+            match counts.last_mut() {
+                Some((kind, count)) if *kind == gpu.gpu_type => *count += 1,
+                _ => counts.push((gpu.gpu_type, 1)),
+            }
+        }
+        let counts = counts.iter().map(|(kind, count)| format!("{}:{count}", cluster.types[kind.index()].name));
+        counts.collect::<Vec<_>>().join(",")
+    };
+    let nodes = cluster.nodes.iter().map(|one| NodeTable { name: &one.name, gpus: gpus_of(one) });
+    toml::to_string(&ClusterFile { gpu_type: types.collect(), node: nodes.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_written_as_it_is_read() {
+        for spec in ["a100:2,t4:2", "v100:20", "strange-type:3,k80:1"] {
+            let cluster = Cluster::from_spec(spec, 8).unwrap();
+            let read = Cluster::from_toml(&cluster_toml(&cluster).unwrap()).unwrap();
+            assert_eq!(read, cluster, "{spec}");
+        }
+        let mut odd = Cluster::from_spec("mystery:1", 8).unwrap();
+        odd.types[0].memory_mib = 5000;
+        let read = Cluster::from_toml(&cluster_toml(&odd).unwrap()).unwrap();
+        assert_eq!(read.types[0].memory_mib, 5000);
+    }
+}

@@ -1,0 +1,230 @@
+//! Writing events down: first to the disk, then to the records, the board and the scheduler, and only then is anything done or answered.
+
+use crate::api;
+use crate::api::text::Text;
+use crate::machine::platform::{Platform, Refusal, RefusalKind};
+use crate::queue::rows::Translator;
+use crate::queue::world::LiveWorld;
+use crate::store::journal::{self, QueueEvent, Stamp};
+use crate::store::record::JobRecord;
+use crate::store::{Store, StoreError};
+use rota_core::event::EventKind;
+use rota_core::{Event, JobChange, Time};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How long to wait before the store is tried again after it refused.
+const STORE_RETRY_NS: u64 = 1_000_000_000;
+/// Events after which an image of the scheduler is worth writing, beside as many as there are jobs.
+const IMAGE_EVENTS: u64 = 5000;
+
+/// An event to be written.
+pub struct Entry {
+    /// The event to be written.
+    pub event: QueueEvent,
+    /// The environment of a job that is new.
+    pub env: Option<Arc<Vec<(Text, Text)>>>,
+}
+
+impl From<QueueEvent> for Entry {
+    fn from(event: QueueEvent) -> Self {
+        Self { event, env: None }
+    }
+}
+
+/// The store, and where the journal in it has got to.
+pub struct Journal {
+    /// The database that the journal is written to.
+    pub store: Store,
+    next_seq: u64,
+    /// Events since the scheduler's image was written.
+    since_image: u64,
+    /// Decisions that are not written yet: they go with the next event, or before the queue waits.
+    decisions: Vec<(Stamp, QueueEvent)>,
+    /// When the store is tried again, after it refused.
+    pub retry_at: Option<Time>,
+}
+
+impl Journal {
+    /// The journal of a store.
+    pub fn new(store: Store) -> Result<Self, StoreError> {
+        let (_, last_seq, _) = store.last()?;
+        // The last events may have been dropped with the image: their numbers are not given again.
+        let last_seq = store.image()?.map_or(last_seq, |(seq, _)| last_seq.max(seq));
+        Ok(Self { store, next_seq: last_seq + 1, since_image: 0, decisions: Vec::new(), retry_at: None })
+    }
+
+    /// Keeps a decision until it is written.
+    pub fn decided(&mut self, stamp: Stamp, event: QueueEvent) {
+        self.decisions.push((stamp, event));
+    }
+
+    /// Whether an image of the scheduler is worth its writing.
+    pub fn wants_image(&self, jobs: usize) -> bool {
+        self.since_image > IMAGE_EVENTS + jobs as u64
+    }
+
+    /// Writes an image of the scheduler as it is after the last event.
+    pub fn put_image(&mut self, content: &[u8]) -> Result<(), StoreError> {
+        self.flush_decisions()?;
+        let seq = self.next_seq - 1;
+        self.store.transaction(|writer| writer.put_image(seq, content))?;
+        self.since_image = 0;
+        Ok(())
+    }
+
+    /// Writes decisions of which nothing came. They are worth no wait for the disk: who loses them with the power decides again.
+    pub fn flush_decisions(&mut self) -> Result<(), StoreError> {
+        if self.decisions.is_empty() {
+            return Ok(());
+        }
+        let (first, decisions) = (self.next_seq, &self.decisions);
+        self.store.transaction_unsynced(|writer| {
+            decisions.iter().zip(first..).try_for_each(|((stamp, event), seq)| writer.event(seq, *stamp, event))
+        })?;
+        self.advance(self.decisions.len());
+        self.decisions.clear();
+        Ok(())
+    }
+
+    fn advance(&mut self, events: usize) {
+        self.next_seq += events as u64;
+        self.since_image += events as u64;
+    }
+}
+
+impl<P: Platform> LiveWorld<P> {
+    /// Both clocks.
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp { at: self.platform.now().0, wall_ns: self.platform.wall_ns() }
+    }
+
+    /// Writes events to the disk, then takes them in and tells everybody: the scheduler's part of them is added to `events`.
+    pub(crate) fn commit(&mut self, mut entries: Vec<Entry>, events: &mut Vec<Event>) -> Result<(), StoreError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let stamp = self.stamp();
+        let records = self.write(&mut entries, stamp)?;
+        self.devices.are_stale = true;
+        let first_seq = self.journal.next_seq - entries.len() as u64;
+        for ((entry, seq), record) in entries.iter().zip(first_seq..).zip(records) {
+            let translator = Translator { machine: &self.devices.machine, estimates: &self.memory.estimates };
+            let translated = translator.events(&mut self.rows, &entry.event, stamp, record.as_deref());
+            events.extend(translated.into_iter().map(|kind| Event::at(Time(stamp.at), kind)));
+            self.remember(&entry.event, record, stamp);
+            self.tell(seq, stamp, &entry.event);
+        }
+        Ok(())
+    }
+
+    /// One event, for a caller who waits for an answer.
+    pub(crate) fn commit_one(&mut self, event: QueueEvent, events: &mut Vec<Event>) -> Result<(), Refusal> {
+        self.commit(vec![event.into()], events).map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))
+    }
+
+    /// Writes events in one transaction; gives the record that each leads to, if it is about a job.
+    fn write(&mut self, entries: &mut [Entry], stamp: Stamp) -> Result<Vec<Option<Arc<JobRecord>>>, StoreError> {
+        let began = std::time::Instant::now();
+        let (first_seq, decisions) = (self.journal.next_seq, std::mem::take(&mut self.journal.decisions));
+        let (jobs, estimates, telemetry, board) =
+            (&self.records.jobs, &self.memory.estimates, &self.devices.telemetry, &self.board);
+        let written = self.journal.store.transaction(|writer| {
+            for ((stamp, event), seq) in decisions.iter().zip(first_seq..) {
+                writer.event(seq, *stamp, event)?;
+            }
+            let mut changed: HashMap<u64, Arc<JobRecord>> = HashMap::new();
+            let mut records = Vec::with_capacity(entries.len());
+            for (entry, seq) in entries.iter_mut().zip(first_seq + decisions.len() as u64..) {
+                if let (EventKind::Admitted { request, .. }, Some(env)) = (&mut entry.event, &entry.env) {
+                    request.env_id = writer.environment(env)?;
+                }
+                let before = entry.event.job().and_then(|id| changed.get(&id).or_else(|| jobs.get(&id)));
+                let after = entry.event.job().and_then(|_| journal::fold(before.map(|record| &**record), &entry.event, stamp));
+                if let Some(record) = &after {
+                    match &entry.event {
+                        EventKind::Admitted { .. } => writer.put_job(record)?,
+                        EventKind::Promised { .. } => {}
+                        _ => writer.update_job(record)?,
+                    }
+                    match &entry.event {
+                        EventKind::Changed { job, change: JobChange::Priority(to), .. } => writer.update_priority(*job, *to)?,
+                        EventKind::Started { .. } => writer.begin_run(record, estimates.of(record).1, stamp)?,
+                        EventKind::Ended { end, report, .. } => {
+                            let measure = before.map(|before| telemetry.measure_of(before)).unwrap_or_default();
+                            writer.end_run(record, journal::end_word(*end), measure, report.ended_ns.unwrap_or(stamp.wall_ns))?;
+                        }
+                        _ => {}
+                    }
+                    if record.spec.client.is_some() {
+                        writer.put_client(&board.read().clients.row(record, stamp.wall_ns))?;
+                    }
+                }
+                writer.event(seq, stamp, &entry.event)?;
+                let after = after.map(Arc::new);
+                changed.extend(after.iter().map(|record| (record.id, Arc::clone(record))));
+                records.push(after);
+            }
+            Ok(records)
+        });
+        self.board.metrics.wrote(began.elapsed());
+        self.note_store(&written);
+        match &written {
+            Ok(_) => self.journal.advance(entries.len() + decisions.len()),
+            Err(_) => self.journal.decisions = decisions,
+        }
+        written
+    }
+
+    /// Memory, and those who look.
+    fn remember(&mut self, event: &QueueEvent, record: Option<Arc<JobRecord>>, stamp: Stamp) {
+        self.switches.take_in(event, &self.devices.machine, &mut self.devices.drained);
+        let Some(record) = record else { return };
+        let id = record.id;
+        let before = self.records.jobs.get(&id).cloned();
+        self.board.metrics.changed(before.as_deref(), &record, journal::word(event), stamp.at);
+        if before.is_some_and(|before| before.state.has_gpus()) && !record.state.has_gpus() {
+            self.devices.telemetry.end_run(&record, stamp.wall_ns / 1_000_000_000);
+        }
+        self.records.put(Arc::clone(&record));
+        let mut view = self.board.write();
+        view.clients.note(&record, stamp);
+        if record.state.is_over() {
+            view.jobs.remove(&id);
+            view.promises.remove(&id);
+            view.notes.remove(&id);
+            view.measured.remove(&id);
+        } else {
+            view.jobs.insert(id, record);
+        }
+    }
+
+    fn tell(&self, seq: u64, stamp: Stamp, event: &QueueEvent) {
+        let kind = journal::word(event);
+        if !journal::INNER.contains(&kind) {
+            let (at, detail) = (crate::clock::rfc3339(stamp.wall_ns), journal::detail(event));
+            self.board.tell(api::LiveEvent { seq, at, kind: kind.to_owned(), job: event.job(), detail });
+        }
+    }
+
+    /// A store that refuses is an administrator's business, and is tried again.
+    pub(crate) fn note_store<T>(&mut self, outcome: &Result<T, StoreError>) {
+        let mut view = self.board.write();
+        match outcome {
+            Ok(_) => _ = view.warnings.remove("store"),
+            Err(error) => {
+                view.warnings.insert("store", error.to_string());
+                self.journal.retry_at = Some(Time(self.platform.now().0 + STORE_RETRY_NS));
+            }
+        }
+    }
+
+    pub(crate) fn retry_store_later(&mut self) {
+        self.journal.retry_at = Some(Time(self.platform.now().0 + STORE_RETRY_NS));
+    }
+
+    /// What the store could not take is tried at the next occasion.
+    pub(crate) fn retry_store_now(&mut self) {
+        self.journal.retry_at = Some(self.platform.now());
+    }
+}

@@ -1,0 +1,207 @@
+//! Endings: what the end of an attempt means for its job.
+//!
+//! The exit status is the supervisor's own record. A job that ended by itself before a stop reached it ended by itself.
+
+use crate::config::OnLoss;
+use crate::machine::platform::{Message, Outcome, Platform};
+use crate::queue::executor_events::UNREADABLE;
+use crate::queue::world::LiveWorld;
+use crate::store::journal::{RunReport, fold};
+use crate::store::record::JobRecord;
+use rota_core::event::EventKind;
+use rota_core::snapshot::{gpu_time, work_done};
+use rota_core::{End, Event, StopCause};
+use rota_engine::State;
+use rota_exec::{Cause, ExitRecord};
+
+/// A machine that could not make a process may be able to a little later.
+const LAUNCH_AGAIN_NS: u64 = 10_000_000_000;
+
+impl<P: Platform> LiveWorld<P> {
+    pub(crate) fn take_ends(&mut self, ends: Vec<(u64, u32, Outcome)>, state: &State, events: &mut Vec<Event>) {
+        if ends.is_empty() {
+            return;
+        }
+        self.board.write().warnings.remove(UNREADABLE);
+        let mut entries = Vec::new();
+        let mut kept = Vec::new();
+        let mut runs = Vec::new();
+        for (id, attempt, outcome) in ends {
+            let Some(record) = self.records.jobs.get(&id).filter(|record| can_end(record, attempt)).cloned() else { continue };
+            if matches!(outcome, Outcome::HolderGone) && self.hand_on(&record) {
+                continue;
+            }
+            let (end, mut report) = self.judge(&record, &outcome);
+            if let Some((row, job)) = self.row(id).and_then(|row| Some((row, state.jobs.get(row.index())?))) {
+                let now = self.platform.now();
+                report.work_seconds = Some(work_done(job, now).minus(job.done_before).seconds());
+                let held = now.since(job.since + job.overhead);
+                let earlier = job.service;
+                report.service_ns =
+                    if job.phase.has_gpus() { (earlier + gpu_time(state.bound.job(row), held)).0 } else { earlier.0 };
+            }
+            if end == End::Preempted {
+                let configured = self.config.jobs.restart_seconds.and_then(rota_core::Span::from_seconds);
+                entries.extend(self.pace.gone(id, self.platform.now(), configured).map(Into::into));
+            }
+            let event = EventKind::Ended { job: id, end, report };
+            runs.extend(fold(Some(&record), &event, self.stamp()).map(|after| (record, after, outcome.clone())));
+            entries.push(event.into());
+            kept.push(Message::Ended { job: id, attempt, outcome });
+        }
+        if self.commit(entries, events).is_err() {
+            // Not lost: the supervisors' records stay where they are, and the store is tried again.
+            self.undelivered.append(&mut kept);
+            return;
+        }
+        for (before, after, outcome) in &runs {
+            self.learn(before, after, outcome);
+            self.reshape_class(after, state, events);
+        }
+        self.release_quota(events);
+    }
+
+    fn judge(&self, record: &JobRecord, outcome: &Outcome) -> (End, RunReport) {
+        let now = self.platform.now();
+        let mut after = RunReport {
+            attempt: record.attempts,
+            exit_code: record.exit_code,
+            signal: record.signal,
+            ended_ns: Some(self.platform.wall_ns()),
+            ran_ns: now.0.saturating_sub(record.started_at.unwrap_or(now.0)),
+            gpus: record.gpu_indices.clone(),
+            peak_memory_mib: record.peak_memory_mib,
+            ..RunReport::default()
+        };
+        if let Some(measured) = self.board.read().measured.get(&record.id) {
+            after.energy_joules = Some(measured.energy_joules);
+            after.peak_memory_mib = Some(measured.peak_memory_mib).filter(|peak| *peak > 0).or(after.peak_memory_mib);
+        }
+        let end = match outcome {
+            Outcome::HolderGone => {
+                after.reason = Some("the process that held it ended".to_owned());
+                if record.state.has_gpus() { End::Finished } else { End::Cancelled }
+            }
+            Outcome::LetGo(why) => {
+                after.reason = Some(why.clone());
+                if record.state.has_gpus() { End::Finished } else { End::Cancelled }
+            }
+            Outcome::NeverStarted | Outcome::NotLaunched(_) if record.cancel => End::Cancelled,
+            Outcome::NotLaunched(why) => {
+                after.reason = Some(format!("this machine could not start it: {why}"));
+                after.not_before = Some(now.0 + LAUNCH_AGAIN_NS);
+                End::Evicted
+            }
+            Outcome::NeverStarted => {
+                after.reason = None;
+                End::Evicted
+            }
+            Outcome::Lost(why) => {
+                after.reason = Some(why.clone());
+                end_of_loss(record, End::Lost)
+            }
+            Outcome::Rebooted => {
+                after.reason = Some("the machine was restarted while it ran".to_owned());
+                if self.config.jobs.on_reboot == OnLoss::Requeue && !record.cancel {
+                    End::Evicted
+                } else {
+                    end_of_loss(record, End::Lost)
+                }
+            }
+            Outcome::Ended(exit) => {
+                after.exit_code = exit.code;
+                after.signal = exit.signal;
+                after.ended_ns = Some(i64::try_from(exit.finished_unix_ns).unwrap_or(i64::MAX));
+                self.end_of_exit(record, exit, &mut after)
+            }
+        };
+        if matches!(outcome, Outcome::NeverStarted | Outcome::NotLaunched(_)) {
+            // It had GPUs on paper only.
+            after.ended_ns = record.started_ns;
+        }
+        if end == End::Retried {
+            let first = record.spec.ask.retry_delay_seconds.unwrap_or(self.config.jobs.retry_delay_seconds);
+            let delay = first * f64::from(1_u32 << record.failures.min(16));
+            after.not_before = Some(now.0 + (delay * 1e9) as u64);
+        }
+        (end, after)
+    }
+
+    fn end_of_exit(&self, record: &JobRecord, exit: &ExitRecord, after: &mut RunReport) -> End {
+        match self.ran_out_of_memory(record, exit, after) {
+            Some(true) => return End::Evicted,
+            Some(false) => return end_of_loss(record, End::Crashed),
+            None => {}
+        }
+        let reason = &mut after.reason;
+        let stopped_for = record.stop_cause.clone().or_else(|| record.cancel.then_some(StopCause::Cancel));
+        match (&exit.cause, stopped_for) {
+            (Cause::StopRequested, Some(StopCause::Preempt)) => {
+                *reason = None;
+                return End::Preempted;
+            }
+            (Cause::StopRequested, Some(StopCause::Evict)) => return End::Evicted,
+            (Cause::StopRequested, Some(StopCause::Fail(why))) => {
+                *reason = Some(why);
+                return end_of_loss(record, End::Crashed);
+            }
+            (Cause::StopRequested, Some(StopCause::Cancel | StopCause::Overuse)) => {
+                *reason = Some("cancelled".to_owned());
+                return End::Cancelled;
+            }
+            // Asked to make room by a daemon that died before it had gone.
+            (Cause::StopRequested, None) if record.spec.ask.preemptible => {
+                *reason = None;
+                return End::Preempted;
+            }
+            (Cause::StopRequested, None) => {
+                *reason = Some("its supervisor was told to stop it, and nobody had cancelled it".to_owned());
+                return end_of_loss(record, End::Lost);
+            }
+            (Cause::Exited, _) if exit.code == Some(0) => {
+                *reason = None;
+                return End::Finished;
+            }
+            _ => {}
+        }
+        *reason = Some(match exit.cause {
+            Cause::TimeLimit => {
+                format!("its time limit of {} s was reached", record.spec.ask.time_limit_seconds.unwrap_or_default())
+            }
+            Cause::OutOfMemory => "it used more of the machine's memory than it may, and was ended".to_owned(),
+            Cause::CouldNotStart => exit.message.clone().unwrap_or_else(|| "it could not be started".to_owned()),
+            _ => match (exit.code, exit.signal) {
+                (Some(code), _) => format!("exit code {code}"),
+                (None, Some(signal)) => format!("ended by signal {signal}{}", signal_name(signal)),
+                (None, None) => "it ended without a status".to_owned(),
+            },
+        });
+        match exit.cause {
+            // Another try would find the same.
+            Cause::CouldNotStart => End::Crashed,
+            _ => end_of_loss(record, End::Crashed),
+        }
+    }
+}
+
+/// A job that did not end well: cancelled, to be tried again, or over.
+fn end_of_loss(record: &JobRecord, end: End) -> End {
+    if record.cancel {
+        End::Cancelled
+    } else if record.failures < record.spec.ask.retries {
+        End::Retried
+    } else {
+        end
+    }
+}
+
+/// Whether an end can be meant for the attempt that is under way: a claim may end while it waits.
+fn can_end(record: &JobRecord, attempt: u32) -> bool {
+    record.is_claim() || (record.state.has_gpus() && record.attempts == attempt)
+}
+
+fn signal_name(signal: i32) -> String {
+    const NAMES: [(i32, &str); 9] =
+        [(1, "HUP"), (2, "INT"), (3, "QUIT"), (6, "ABRT"), (7, "BUS"), (9, "KILL"), (11, "SEGV"), (13, "PIPE"), (15, "TERM")];
+    NAMES.iter().find(|(number, _)| *number == signal).map_or_else(String::new, |(_, name)| format!(" ({name})"))
+}

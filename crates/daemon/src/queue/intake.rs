@@ -1,0 +1,514 @@
+//! Intake: what users ask for becomes jobs.
+
+use crate::api::text::Text;
+use crate::api::{self, AfterCondition, ClaimMode, GpuClaim, JobState, Submit, Submitted};
+use crate::machine::platform::{Caller, Platform, Refusal, RefusalKind, Reply};
+use crate::memory::profiles::class_of;
+use crate::memory::sharing::{ProfileRun, wait_for_profile};
+use crate::queue::commit::Entry;
+use crate::queue::rows::Translator;
+use crate::queue::world::LiveWorld;
+use crate::store::journal::{Note, Submission};
+use crate::store::record::{Holder, JobRecord, Spec, fill_in};
+use rota_core::event::EventKind;
+use rota_core::{Event, Hold};
+use rota_engine::State;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The most jobs that one array or sweep may make.
+const ARRAY_MAX: usize = 100_000;
+/// The most bytes of a command with its environment: what the system would refuse to run anyway.
+const COMMAND_BYTES_MAX: usize = 2 << 20;
+
+/// A submit and where its answer goes.
+pub(crate) type Asked = (Box<Submit>, Caller, Reply<Submitted>);
+
+/// A submit that was found sound, with its jobs.
+#[derive(Default)]
+pub(crate) struct Accepted {
+    /// The numbers of the jobs that the caller asked for.
+    pub ids: Vec<u64>,
+    /// What is to be written.
+    pub entries: Vec<Entry>,
+    /// GPUs of those among them that are in play.
+    gpus_in_play: u32,
+}
+
+impl Accepted {
+    /// Gives the jobs another specification, made from the one they have.
+    pub fn respecify(&mut self, change: impl Fn(&Spec) -> Arc<Spec>) {
+        for entry in &mut self.entries {
+            if let EventKind::Admitted { request, .. } = &mut entry.event {
+                request.spec = request.spec.as_deref().map(&change);
+            }
+        }
+    }
+}
+
+impl<P: Platform> LiveWorld<P> {
+    pub(crate) fn take_submits(&mut self, asked: Vec<Asked>, state: &State, events: &mut Vec<Event>) {
+        if asked.is_empty() {
+            return;
+        }
+        let mut accepted = Vec::new();
+        let mut entries = Vec::new();
+        let mut keys: HashMap<(u32, String), Vec<u64>> = HashMap::new();
+        for (ask, caller, reply) in asked {
+            let key = ask.key.clone().map(|key| (caller.uid, key));
+            if let Some(ids) = key.as_ref().and_then(|key| keys.get(key)) {
+                accepted.push((ids.clone(), true, reply));
+                continue;
+            }
+            match self.existing(&ask, &caller).and_then(|known| match known {
+                Some(ids) => Ok((ids, true)),
+                None => self.accept(*ask, &caller, state).map(|new| {
+                    entries.extend(new.entries);
+                    (new.ids, false)
+                }),
+            }) {
+                Ok((ids, existing)) => {
+                    keys.extend(key.map(|key| (key, ids.clone())));
+                    accepted.push((ids, existing, reply));
+                }
+                Err(refusal) => _ = reply.send(Err(refusal)),
+            }
+        }
+        let outcome = self.commit(entries, events);
+        for (ids, existing, reply) in accepted {
+            _ = reply.send(match &outcome {
+                Ok(()) => Ok(Submitted { ids, existing }),
+                Err(error) => Err(Refusal::new(RefusalKind::Unavailable, format!("the job was not accepted: {error}"))),
+            });
+        }
+        if outcome.is_err() {
+            let jobs = &self.records.jobs;
+            self.memory.profile_runs.retain(|_, run| jobs.contains_key(run));
+        }
+    }
+
+    /// The jobs that a repeated submit made the first time.
+    fn existing(&self, ask: &Submit, caller: &Caller) -> Result<Option<Vec<u64>>, Refusal> {
+        let Some(key) = &ask.key else { return Ok(None) };
+        let ids = self
+            .journal
+            .store
+            .by_key(caller.uid, key)
+            .map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))?;
+        Ok(Some(ids).filter(|ids| !ids.is_empty()))
+    }
+
+    pub(crate) fn accept(&mut self, mut ask: Submit, caller: &Caller, state: &State) -> Result<Accepted, Refusal> {
+        if !caller.may_write {
+            return Err(Refusal::new(RefusalKind::Forbidden, "this token may only read"));
+        }
+        check(&ask)?;
+        if ask.mps || ask.threads_percent.is_some() {
+            let refused = |problem: String| Refusal::new(RefusalKind::BadInput, format!("--mps: {problem}"));
+            if ask.gpus != 1 {
+                return Err(refused(format!("a job under MPS has one GPU, not {}", ask.gpus)));
+            }
+            self.platform.check_mps().map_err(refused)?;
+        }
+        let unmet = self.check_after(&ask.after)?;
+        let env = Arc::new(std::mem::take(&mut ask.env));
+        let specs = expand(ask, caller)?;
+        self.check_room(specs.len(), caller)?;
+        self.check_quota(&specs, caller)?;
+        let first = self.next_id;
+        self.take_all_in(specs, caller, &env, unmet, state).inspect_err(|_| {
+            // A run that was to come first is not made, either.
+            self.memory.profile_runs.retain(|_, run| *run < first);
+        })
+    }
+
+    fn take_all_in(
+        &mut self,
+        specs: Vec<Spec>,
+        caller: &Caller,
+        env: &Arc<Vec<(Text, Text)>>,
+        unmet: bool,
+        state: &State,
+    ) -> Result<Accepted, Refusal> {
+        let mut accepted = Accepted::default();
+        for mut spec in specs {
+            spec.profile = spec.ask.memory_auto.then(|| class_of(&spec.ask, &self.config.sharing));
+            match self.profile_run_before(&spec, caller) {
+                ProfileRun::NotNeeded => {}
+                ProfileRun::UnderWay(run) => wait_for_profile(&mut spec, run),
+                ProfileRun::New(run) => {
+                    let id = self.take_in(*run, caller, env, unmet, &mut accepted, state)?;
+                    wait_for_profile(&mut spec, id);
+                }
+            }
+            let id = self.take_in(spec, caller, env, unmet, &mut accepted, state)?;
+            accepted.ids.push(id);
+        }
+        Ok(accepted)
+    }
+
+    /// Makes one job of a submit.
+    fn take_in(
+        &mut self,
+        spec: Spec,
+        caller: &Caller,
+        env: &Arc<Vec<(Text, Text)>>,
+        unmet: bool,
+        accepted: &mut Accepted,
+        state: &State,
+    ) -> Result<u64, Refusal> {
+        let stamp = self.stamp();
+        let id = self.next_id;
+        let spec = Arc::new(spec);
+        let mut request = Submission {
+            uid: caller.uid,
+            user: caller.user.clone(),
+            gpus: spec.ask.gpus,
+            env_id: 0,
+            memory_mib: None,
+            spec: Some(spec),
+        };
+        let mut record = JobRecord::new(id, &request, stamp);
+        request.memory_mib = self.memory_for(&record);
+        record.memory_mib = request.memory_mib;
+        self.check_fit(&record, state)
+            .map_err(|refusal| Refusal { message: self.too_large(&record, refusal.message), ..refusal })?;
+        self.next_id += 1;
+        let admitted = EventKind::Admitted { job: id, request: Box::new(request) };
+        accepted.entries.push(Entry { event: admitted, env: Some(Arc::clone(env)) });
+        if unmet {
+            // As if it had been submitted a moment earlier: when it came must not decide what becomes of it.
+            accepted.entries.push(self.failed_for(id, &record.spec.ask.after).into());
+            return Ok(id);
+        }
+        self.follow_profile(&record);
+        if self.is_over_quota(&record, accepted.gpus_in_play) {
+            let note = format!("{} has as many GPUs as it may have at once", record.user);
+            self.board.write().notes.insert(id, note);
+            accepted.entries.push(EventKind::Held { job: id, hold: Hold::Quota, note: Note::default() }.into());
+        } else if !record.user_hold {
+            accepted.gpus_in_play += record.spec.ask.gpus;
+        }
+        Ok(id)
+    }
+
+    /// Whether a job that is waited for has ended badly already. Jobs that never were cannot be waited for.
+    fn check_after(&self, after: &[api::After]) -> Result<bool, Refusal> {
+        let gone = after.iter().map(|after| after.id).filter(|id| !self.records.jobs.contains_key(id)).collect::<Vec<_>>();
+        let ended =
+            self.journal.store.states_of(&gone).map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))?;
+        if let Some(id) = gone.iter().find(|id| !ended.contains_key(id)) {
+            return Err(Refusal::new(
+                RefusalKind::BadInput,
+                format!("--after: there is no job {id}; `rota queue --all` lists them"),
+            ));
+        }
+        let has_failed = |after: &api::After| {
+            after.condition == AfterCondition::Ok && ended.get(&after.id).is_some_and(|state| *state != JobState::Done)
+        };
+        Ok(after.iter().any(has_failed))
+    }
+
+    /// Says why a job can never run here, if it cannot.
+    fn check_fit(&self, record: &JobRecord, state: &State) -> Result<(), Refusal> {
+        let ask = &record.spec.ask;
+        self.gpus_numbered(&ask.gpu_ids)?;
+        if let Some(text) = &ask.deadline {
+            self.check_deadline(text)?;
+        }
+        let translator = Translator { machine: &self.devices.machine, estimates: &self.memory.estimates };
+        let problem = match translator.new_job(record, &self.rows, self.stamp()) {
+            Some(new) => state.check(&new).err(),
+            None => Some(rota_core::bind::BindProblem::GangTooLarge { wanted: ask.gpus, largest: String::new() }),
+        };
+        problem.map_or(Ok(()), |problem| Err(Refusal::new(RefusalKind::BadInput, self.say(&problem))))
+    }
+
+    pub(crate) fn say(&self, problem: &rota_core::bind::BindProblem) -> String {
+        use rota_core::bind::BindProblem;
+        let machine = if self.devices.machine.devices.is_empty() {
+            "this machine has no GPU; `rota up --virtual-gpus a100:4` makes some to try things with".to_owned()
+        } else {
+            let mut counts: Vec<(&str, u32)> = Vec::new();
+            for kind in &self.devices.machine.kinds {
+                match counts.iter_mut().find(|(known, _)| known == kind) {
+                    Some((_, count)) => *count += 1,
+                    None => counts.push((kind, 1)),
+                }
+            }
+            let counts = counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ");
+            format!("this machine has {counts}")
+        };
+        match problem {
+            BindProblem::GangTooLarge { wanted, .. } => {
+                format!("--gpus: {wanted} GPUs of one type that this job may use are more than there are: {machine}")
+            }
+            BindProblem::MemoryTooLarge { wanted, largest } => {
+                format!("--memory: {wanted} MiB is more than any GPU it may use has ({largest} MiB)")
+            }
+            BindProblem::UnknownGpuType { given, .. } => format!("--gpu-type: there is no `{given}` here: {machine}"),
+            other => other.to_string(),
+        }
+    }
+
+    fn check_deadline(&self, text: &str) -> Result<(), Refusal> {
+        let time: jiff::Timestamp = text.parse().map_err(|error| {
+            Refusal::new(RefusalKind::BadInput, format!("--deadline: `{text}`: {error}; write it as 2026-11-16T18:00:00Z"))
+        })?;
+        if time.as_nanosecond() < i128::from(self.platform.wall_ns()) {
+            return Err(Refusal::new(RefusalKind::BadInput, format!("--deadline: {text} is in the past")));
+        }
+        Ok(())
+    }
+
+    fn check_room(&self, jobs: usize, caller: &Caller) -> Result<(), Refusal> {
+        let most = self.config.jobs.waiting_max;
+        if self.records.jobs.len() + jobs > most {
+            let message =
+                format!("the queue is full: {} jobs wait or run, and {most} may (jobs.waiting_max)", self.records.jobs.len());
+            return Err(Refusal::new(RefusalKind::TooMany, message));
+        }
+        let Some(most) = self.config.users.quota_of(&caller.user).jobs else { return Ok(()) };
+        let theirs = self.records.jobs.values().filter(|record| record.uid == caller.uid).count();
+        if theirs + jobs > most {
+            let message = format!("{} has {theirs} jobs in the queue, and may have {most}", caller.user);
+            return Err(Refusal::new(RefusalKind::TooMany, message));
+        }
+        Ok(())
+    }
+
+    /// A job that is wider than its user's share would wait for ever.
+    fn check_quota(&self, specs: &[Spec], caller: &Caller) -> Result<(), Refusal> {
+        let Some(most) = self.config.users.quota_of(&caller.user).gpus else { return Ok(()) };
+        match specs.iter().map(|spec| spec.ask.gpus).max() {
+            Some(wanted) if wanted > most => {
+                let message = format!("--gpus: {wanted} GPUs are more than the {most} that {} may have at once", caller.user);
+                Err(Refusal::new(RefusalKind::BadInput, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a job must wait for others of its user, beside those accepted with it. Jobs that are held by their user keep nobody waiting.
+    pub(crate) fn is_over_quota(&self, record: &JobRecord, gpus_beside: u32) -> bool {
+        let Some(most) = self.config.users.quota_of(&record.user).gpus else { return false };
+        let counts =
+            |other: &&Arc<JobRecord>| other.uid == record.uid && other.id != record.id && !other.user_hold && !other.quota_hold;
+        let in_play = self.records.jobs.values().filter(counts).map(|other| other.spec.ask.gpus).sum::<u32>();
+        in_play + gpus_beside + record.spec.ask.gpus > most
+    }
+
+    /// Lets jobs into play that waited for others of their user.
+    pub(crate) fn release_quota(&mut self, events: &mut Vec<Event>) {
+        if self.records.quota_held.is_empty() {
+            return;
+        }
+        let held = self.records.quota_held.iter().filter_map(|id| self.records.jobs.get(id)).cloned();
+        let mut order = held.collect::<Vec<_>>();
+        order.sort_by_key(|record| (std::cmp::Reverse(record.spec.ask.priority), record.id));
+        for record in order {
+            if !self.is_over_quota(&record, 0) {
+                let released = EventKind::Released { job: record.id, hold: Hold::Quota, note: Note::default() };
+                // If the store refuses, it is let into play when the next job of its user ends.
+                if self.commit(vec![released.into()], events).is_ok() {
+                    self.board.write().notes.remove(&record.id);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn claim(
+        &mut self,
+        claim: &GpuClaim,
+        caller: &Caller,
+        state: &State,
+        events: &mut Vec<Event>,
+    ) -> Result<u64, Refusal> {
+        let bad = |message: String| Err(Refusal::new(RefusalKind::BadInput, message));
+        let from = if claim.from.is_empty() {
+            self.devices.machine.devices.iter().map(|device| device.index).collect()
+        } else {
+            claim.from.clone()
+        };
+        let gpus = match claim.mode {
+            ClaimMode::Queue if claim.from.is_empty() => claim.gpus,
+            ClaimMode::Queue => from.len() as u32,
+            ClaimMode::Schedule => claim.gpus,
+        };
+        if gpus == 0 {
+            return bad("--gpus: a claim needs at least one GPU".to_owned());
+        }
+        if gpus as usize > from.len() {
+            return bad(format!("--gpus: {gpus} GPUs out of {} cannot be had", from.len()));
+        }
+        let Ok(identity) = rota_exec::Identity::of(claim.pid) else {
+            return bad(format!("--pid: there is no process {}", claim.pid));
+        };
+        let ask = Submit { gpus, gpu_ids: from, name: claim.name.clone(), ..api::plain_submit() };
+        let holder = Holder { pid: identity.pid, start_ticks: identity.start_ticks, boot_id: identity.boot_id };
+        let spec = Spec {
+            ask,
+            gid: caller.gid,
+            array_index: None,
+            values: Vec::new(),
+            holder: Some(holder),
+            profile: None,
+            is_profile_run: false,
+            client: None,
+        };
+        self.accept_claim(&spec, caller, state, events)
+    }
+
+    pub(crate) fn accept_claim(
+        &mut self,
+        spec: &Spec,
+        caller: &Caller,
+        state: &State,
+        events: &mut Vec<Event>,
+    ) -> Result<u64, Refusal> {
+        let mut accepted = self.accept(spec.ask.clone(), caller, state)?;
+        accepted.respecify(|_| Arc::new(spec.clone()));
+        let ids = accepted.ids;
+        self.commit(accepted.entries, events).map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))?;
+        let id = ids[0];
+        if let Some(record) = self.records.jobs.get(&id).cloned()
+            && let Some(outcome) = self.platform.watch_holder(&record)
+        {
+            // The process ended while it was asking.
+            self.queue_end(&record, outcome);
+        }
+        Ok(id)
+    }
+}
+
+/// Says what cannot be meant, by the name of the option.
+fn check(ask: &Submit) -> Result<(), Refusal> {
+    let bad = |message: String| Err(Refusal::new(RefusalKind::BadInput, message));
+    if ask.command.is_empty() || ask.command[0].0.is_empty() {
+        return bad("there is no command; write it after `--`, as in `rota submit -- python train.py`".to_owned());
+    }
+    let bytes = ask.command.iter().map(|part| part.0.len() + 1).sum::<usize>()
+        + ask.env.iter().map(|(name, value)| name.0.len() + value.0.len() + 2).sum::<usize>();
+    if bytes > COMMAND_BYTES_MAX {
+        return bad(format!(
+            "the command and its environment have {bytes} bytes, and {COMMAND_BYTES_MAX} is the most a program is given: put long lists into a file"
+        ));
+    }
+    if ask.command.iter().chain(std::iter::once(&ask.cwd)).any(|text| text.0.contains(&0)) {
+        return bad("a command cannot hold a zero byte".to_owned());
+    }
+    if ask
+        .env
+        .iter()
+        .any(|(name, value)| name.0.is_empty() || name.0.contains(&b'=') || name.0.contains(&0) || value.0.contains(&0))
+    {
+        return bad("--env: write NAME=VALUE; a name is not empty and holds no `=`".to_owned());
+    }
+    if !ask.cwd.0.starts_with(b"/") {
+        return bad(format!("--cwd: `{}` is not a full path", ask.cwd.lossy()));
+    }
+    if ask.memory_auto && (ask.memory_mib.is_some() || ask.share.is_some() || ask.gpus == 0) {
+        return bad("--memory auto: it cannot go with a number of MiB, with --share or with --gpus 0".to_owned());
+    }
+    if ask.profile_epochs == Some(0) {
+        return bad("--profile-epochs: 0 epochs measure nothing; write 1 or more".to_owned());
+    }
+    if let Some(share) = ask.share
+        && !(0.001..=1.0).contains(&share)
+    {
+        return bad(format!("--share: {share} is not between 0.001 and 1"));
+    }
+    if !(ask.weight.is_finite() && ask.weight > 0.0 && ask.weight <= 1e6) {
+        return bad(format!("--weight: {} is not a number above 0", ask.weight));
+    }
+    let times = [
+        ("--estimate", ask.estimate_seconds),
+        ("--time-limit", ask.time_limit_seconds),
+        ("--grace", ask.grace_seconds),
+        ("--retry-delay", ask.retry_delay_seconds),
+    ];
+    for (option, value) in times {
+        if let Some(value) = value
+            && !(value.is_finite() && (0.0..=1e9).contains(&value))
+        {
+            return bad(format!("{option}: {value} is not a length of time in seconds"));
+        }
+    }
+    if ask.time_limit_seconds == Some(0.0) {
+        return bad("--time-limit: 0 leaves no time to run".to_owned());
+    }
+    if ask.tickets == 0 {
+        return bad("--tickets: a job needs at least one".to_owned());
+    }
+    if ask.threads_percent.is_some_and(|percent| percent == 0 || percent > 100) {
+        return bad("--threads-percent: write 1 to 100".to_owned());
+    }
+    let mut seen = ask.gpu_ids.clone();
+    seen.sort_unstable();
+    seen.dedup();
+    if seen.len() != ask.gpu_ids.len() {
+        return bad("--gpu-ids: a GPU is named twice".to_owned());
+    }
+    let texts = [&ask.name, &ask.project, &ask.key, &ask.profile_as, &ask.job_type, &ask.number_argument];
+    for text in texts.into_iter().flatten() {
+        if text.is_empty() || text.len() > 256 || text.chars().any(char::is_control) {
+            let these = "--name, --project, --key, --profile-as and --job-type";
+            return bad(format!("{these}: 1 to 256 characters, none of them a control character"));
+        }
+    }
+    Ok(())
+}
+
+/// One job for each index and each combination of values.
+fn expand(ask: Submit, caller: &Caller) -> Result<Vec<Spec>, Refusal> {
+    let bad = |message: String| Err(Refusal::new(RefusalKind::BadInput, message));
+    let mut count = ask.array.len().max(1);
+    for param in &ask.params {
+        if param.values.is_empty() || param.name.is_empty() {
+            return bad(format!("--param {}: write NAME=VALUE,VALUE,…", param.name));
+        }
+        count = count.saturating_mul(param.values.len());
+    }
+    if count > ARRAY_MAX {
+        return bad(format!("{count} jobs in one submit are more than the {ARRAY_MAX} that one may make"));
+    }
+    let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
+    for param in &ask.params {
+        combinations = combinations
+            .iter()
+            .flat_map(|before| {
+                param.values.iter().map(|value| {
+                    let mut combination = before.clone();
+                    combination.push((param.name.clone(), value.clone()));
+                    combination
+                })
+            })
+            .collect();
+    }
+    let indices = if ask.array.is_empty() { vec![None] } else { ask.array.iter().copied().map(Some).collect::<Vec<_>>() };
+    let plain = Submit { array: Vec::new(), params: Vec::new(), ..ask };
+    let mut specs = Vec::with_capacity(count);
+    for index in indices {
+        for values in &combinations {
+            let mut command = plain.command.clone();
+            if let Some(index) = index {
+                command = fill_in(&command, "index", &index.to_string());
+            }
+            for (name, value) in values {
+                command = fill_in(&command, name, value);
+            }
+            let ask = Submit { command, ..plain.clone() };
+            specs.push(Spec {
+                ask,
+                gid: caller.gid,
+                array_index: index,
+                values: values.clone(),
+                holder: None,
+                profile: None,
+                is_profile_run: false,
+                client: None,
+            });
+        }
+    }
+    Ok(specs)
+}

@@ -1,0 +1,604 @@
+//! The daemon's own loop on a virtual clock with invented processes: for the same workload it must decide as the simulator does.
+
+use crate::api::Submit;
+use crate::api::text::Text;
+use crate::config::Config;
+use crate::machine::inventory::Machine;
+use crate::machine::platform::{Caller, Message, Outcome, Platform, Verb, message_of};
+use crate::machine::run_requests::RunRequests;
+use crate::queue::world::LiveWorld;
+use crate::store::Store;
+use crate::store::record::JobRecord;
+use crate::view::board::Board;
+use proptest::prelude::*;
+use rota_core::bind::BadJobs;
+use rota_core::{
+    Bound, End, Event, EventKind, Hold, Job, JobChange, JobId, MilliGpu, Phase, Plan, Span, StopCause, ThroughputTable, Time,
+    Workload,
+};
+use rota_engine::{Engine, Moment, Session, State, Step, Wait, World};
+use rota_exec::fake::{FakeCluster, FakeExecutor};
+use rota_exec::{Cause, Executor, Node, RunKey};
+use rota_gpu::{Devices, Virtual, parse_virtual};
+use rota_sim::{Mechanism, SimOptions, SimulatedWorld};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+/// What a job of the test asks for: it arrives, takes GPUs, says how long it will run, and runs so long.
+#[derive(Clone, Debug)]
+struct Ask {
+    arrival: u64,
+    gpus: u32,
+    runs: u64,
+    says: u64,
+    priority: i32,
+    /// Memory with which it shares a GPU; none takes whole ones.
+    memory_mib: Option<u32>,
+    kind: usize,
+    preemptible: bool,
+    /// Every attempt fails after this many seconds of work.
+    fails_at: Option<u64>,
+    user: usize,
+}
+
+/// What somebody does to a job, and when.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Cancel,
+    Hold,
+    Release,
+    Prioritise(i32),
+}
+
+type Script = Vec<(u64, u64, Deed)>;
+
+const USERS: [&str; 3] = ["ada", "ben", "cem"];
+
+/// What job types keep of their speeds beside each other on an `a100`; nothing else is known. The first never gains by its own kind.
+const PARTS: [(usize, usize, f64, f64); 4] = [(0, 0, 0.25, 0.25), (0, 1, 0.5, 1.0), (1, 1, 0.5, 1.0), (1, 2, 0.5, 0.75)];
+const KINDS: [&str; 3] = ["net", "lm", "vision"];
+
+fn table() -> ThroughputTable {
+    let mut table = ThroughputTable::new("test");
+    for kind in KINDS {
+        table.insert(kind, 1, "a100", 8.0);
+    }
+    for (first, second, of_first, of_second) in PARTS {
+        table.insert_pair((KINDS[first], 1), (KINDS[second], 1), "a100", (8.0 * of_first, 8.0 * of_second));
+    }
+    table
+}
+
+/// What is left of a kind's speed beside another.
+fn part(kind: usize, other: usize) -> f64 {
+    let known = PARTS.iter().find_map(|&(first, second, of_first, of_second)| match (first, second) {
+        _ if (first, second) == (kind, other) => Some(of_first),
+        _ if (first, second) == (other, kind) => Some(of_second),
+        _ => None,
+    });
+    known.unwrap_or(1.0)
+}
+
+/// A start: when, whose, on which GPUs.
+type Start = (u64, u64, Vec<u32>);
+
+/// Time that jumps from one thing to the next, and a fake executor whose runs slow each other down and end when they have done their work.
+struct VirtualPlatform {
+    executor: FakeExecutor,
+    told: Receiver<Message>,
+    requests: RunRequests,
+    /// Arrivals ahead.
+    ahead: BTreeMap<(u64, u64), usize>,
+    /// What is done to jobs, ahead.
+    script: BTreeMap<(u64, usize), (u64, Deed)>,
+    running: BTreeMap<u64, Process>,
+    /// Work that is left of jobs that were stopped and saved what they had done.
+    saved: BTreeMap<u64, Span>,
+    asks: Vec<Ask>,
+    starts: Rc<RefCell<Vec<Start>>>,
+    /// The daemon ends whenever it has waited this often.
+    restart_every: Option<u64>,
+    waits: u64,
+    /// Nothing that happens later counts.
+    horizon: u64,
+    is_over: bool,
+}
+
+struct Process {
+    attempt: u32,
+    gpus: Vec<u32>,
+    left: Span,
+    speed: f64,
+    since: Time,
+    /// With which exit code it ends.
+    code: i32,
+}
+
+impl Process {
+    fn left_at(&self, now: Time) -> Span {
+        self.left.minus(now.since(self.since).work_at_speed(self.speed))
+    }
+}
+
+impl VirtualPlatform {
+    /// Jobs that were started since the last time begin to work.
+    fn take_starts(&mut self) {
+        let devices = self.executor.inventory().swap_remove(0).devices;
+        let index = |uuid: &String| devices.iter().find(|device| device.uuid == *uuid).unwrap().index;
+        for start in self.executor.cluster().take_starts() {
+            let gpus = start.places[0].uuids.iter().map(index).collect::<Vec<_>>();
+            let job = start.run.job;
+            self.starts.borrow_mut().push((start.at_ns, job, gpus.clone()));
+            let ask = &self.asks[job as usize - 1];
+            let whole = Span(ask.runs * SECOND);
+            let fails_at = ask.fails_at.filter(|fails_at| *fails_at <= ask.runs);
+            let left = self.saved.get(&job).copied().unwrap_or(whole);
+            // What is left until it fails.
+            let until_failure = fails_at.map(|fails_at| left.minus(whole.minus(Span(fails_at * SECOND))));
+            let process = Process {
+                attempt: start.run.attempt,
+                gpus: gpus.clone(),
+                left: until_failure.unwrap_or(left),
+                speed: 1.0,
+                since: Time(start.at_ns),
+                code: i32::from(until_failure.is_some()),
+            };
+            self.running.insert(job, process);
+            self.plan_end(job);
+            self.pace(&gpus);
+        }
+    }
+
+    fn plan_end(&self, job: u64) {
+        let process = &self.running[&job];
+        let at = process.since + process.left.at_speed(process.speed);
+        self.executor.cluster().end_at(RunKey { job, attempt: process.attempt }, at.0, process.code);
+    }
+
+    /// A run ended: by itself, or because it was stopped, in which case it has saved what it did.
+    fn end(&mut self, job: u64, outcome: &Outcome) {
+        let now = self.now();
+        let process = self.running.remove(&job).unwrap();
+        let Outcome::Ended(exit) = outcome else { panic!("{outcome:?}") };
+        let ask = &self.asks[job as usize - 1];
+        if exit.cause == Cause::StopRequested {
+            let done_until = if process.code == 0 { Span::ZERO } else { Span((ask.runs - ask.fails_at.unwrap()) * SECOND) };
+            self.saved.insert(job, process.left_at(now) + done_until);
+        } else if process.code != 0 {
+            self.saved.remove(&job);
+        }
+        self.pace(&process.gpus);
+    }
+
+    /// What the daemon was told and has not heard is gone with it: the next one finds it out.
+    fn forget_messages(&mut self) {
+        self.take_starts();
+        for message in self.told.try_iter().collect::<Vec<_>>() {
+            if let Message::Ended { job, outcome, .. } = message {
+                self.end(job, &outcome);
+            }
+        }
+    }
+
+    /// A job came to GPUs or left them: those that share them go on at another speed.
+    fn pace(&mut self, gpus: &[u32]) {
+        let now = self.now();
+        let does_share = |job: u64| self.asks[job as usize - 1].memory_mib.is_some();
+        let sharers = self.running.iter().filter(|(job, _)| does_share(**job));
+        let sharers =
+            sharers.map(|(job, process)| (*job, self.asks[*job as usize - 1].kind, process.gpus[0])).collect::<Vec<_>>();
+        for &(job, kind, gpu) in sharers.iter().filter(|(_, _, gpu)| gpus.contains(gpu)) {
+            let others = sharers.iter().filter(|(other, _, there)| *other != job && *there == gpu);
+            // Speeds together are known on the first four GPUs.
+            let speed = others.map(|(_, other, _)| if gpu < 4 { part(kind, *other) } else { 1.0 }).product();
+            if let Some(process) = self.running.get_mut(&job) {
+                process.left = process.left_at(now);
+                (process.speed, process.since) = (speed, now);
+            }
+            self.plan_end(job);
+        }
+    }
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+impl Platform for VirtualPlatform {
+    fn now(&self) -> Time {
+        Time(self.executor.cluster().now_ns())
+    }
+
+    fn wall_ns(&self) -> i64 {
+        i64::try_from(self.now().0).unwrap()
+    }
+
+    fn wait(&mut self, until: Option<Time>) -> Option<Vec<Message>> {
+        self.waits += 1;
+        if self.restart_every.is_some_and(|every| self.waits.is_multiple_of(every)) {
+            return None;
+        }
+        self.take_starts();
+        let arrival = self.ahead.keys().next().map(|key| key.0);
+        let deed = self.script.keys().next().map(|key| key.0);
+        // An end that was planned before another took its place comes to nothing: then there is nothing to tell yet.
+        let next = self.executor.cluster().next_ns().into_iter().chain(arrival).chain(deed).min();
+        let next = next.into_iter().chain(until.map(|until| until.0)).min();
+        let Some(next) = next.filter(|next| *next <= self.horizon) else {
+            self.is_over = true;
+            return None;
+        };
+        self.executor.cluster().advance(next.max(self.now().0));
+        let now = self.now();
+        // Ends before arrivals, arrivals before deeds, as in the simulator.
+        let mut messages = self.told.try_iter().collect::<Vec<_>>();
+        messages.sort_by_key(|message| if let Message::Ended { job, .. } = message { *job } else { 0 });
+        for message in &messages {
+            if let Message::Ended { job, outcome, .. } = message {
+                self.end(*job, outcome);
+            }
+        }
+        while let Some(entry) = self.ahead.first_entry().filter(|entry| entry.key().0 <= now.0) {
+            let (reply, _) = tokio::sync::oneshot::channel();
+            let ask = &self.asks[entry.remove()];
+            messages.push(Message::Submit(Box::new(submit(ask)), caller(ask.user), reply));
+        }
+        while let Some(entry) = self.script.first_entry().filter(|entry| entry.key().0 <= now.0) {
+            let (job, deed) = entry.remove();
+            let verb = match deed {
+                Deed::Cancel => Verb::Cancel,
+                Deed::Hold => Verb::Hold,
+                Deed::Release => Verb::Release,
+                Deed::Prioritise(priority) => {
+                    let (reply, _) = tokio::sync::oneshot::channel();
+                    messages.push(Message::Prioritise(job, priority, caller(0), reply));
+                    continue;
+                }
+            };
+            let (reply, _) = tokio::sync::oneshot::channel();
+            messages.push(Message::Act(verb, vec![job], caller(0), reply));
+        }
+        Some(messages)
+    }
+
+    fn executor(&self) -> &dyn Executor {
+        &self.executor
+    }
+
+    fn executor_mut(&mut self) -> &mut dyn Executor {
+        &mut self.executor
+    }
+
+    fn requests(&mut self) -> &mut RunRequests {
+        &mut self.requests
+    }
+
+    fn watch_holder(&mut self, _: &JobRecord) -> Option<Outcome> {
+        None
+    }
+}
+
+fn caller(user: usize) -> Caller {
+    Caller { uid: user as u32 + 1, gid: 1, user: USERS[user].to_owned(), is_admin: true, may_write: true }
+}
+
+fn submit(ask: &Ask) -> Submit {
+    let plain: Submit = serde_json::from_str(r#"{ "command": ["true"], "cwd": "/" }"#).unwrap();
+    Submit {
+        gpus: ask.gpus,
+        estimate_seconds: Some(ask.says as f64),
+        priority: ask.priority,
+        memory_mib: ask.memory_mib,
+        job_type: Some(KINDS[ask.kind].to_owned()),
+        env: vec![(Text::from("A"), Text::from("1"))],
+        preemptible: ask.preemptible,
+        saves_progress: ask.preemptible,
+        retries: u32::from(ask.fails_at.is_some()),
+        retry_delay_seconds: Some(0.0),
+        ..plain
+    }
+}
+
+const GPUS: &str = "a100:4,t4:2";
+/// Nothing that happens later is compared.
+const HORIZON: u64 = 200 * SECOND;
+
+/// How a run is set up: who decides and when.
+#[derive(Clone, Copy, Debug)]
+struct Setting<'a> {
+    policy: &'a str,
+    round: Option<u64>,
+}
+
+fn config(setting: Setting<'_>) -> Config {
+    let mut config = Config { policy: setting.policy.to_owned(), ..Config::default() };
+    config.sharing.buffer_mib = 0;
+    config.jobs.restart_seconds = Some(0.0);
+    if let Some(round) = setting.round {
+        config.mechanism = crate::config::Mechanism::Rounds;
+        config.round_seconds = round as f64;
+    }
+    config
+}
+
+fn machine() -> Machine {
+    Machine::new("here", Virtual::new(&parse_virtual(GPUS).unwrap()).list().unwrap(), 1)
+}
+
+fn daemon(platform: VirtualPlatform, store: Store, setting: Setting<'_>) -> LiveWorld<VirtualPlatform> {
+    let world = LiveWorld::new(platform, store, Arc::new(Board::default()), config(setting), machine()).unwrap();
+    world.with_throughputs(table())
+}
+
+fn platform(asks: &[Ask], script: &Script, restart_every: Option<u64>, starts: &Rc<RefCell<Vec<Start>>>) -> VirtualPlatform {
+    let arrivals = asks.iter().enumerate().map(|(index, ask)| ((ask.arrival * SECOND, index as u64), index));
+    let node = Node { name: "here".into(), devices: machine().devices, answers: true };
+    let (sender, told) = std::sync::mpsc::channel();
+    let sink = Arc::new(move |event| _ = sender.send(message_of(event)));
+    VirtualPlatform {
+        executor: FakeExecutor::new(&FakeCluster::with_nodes(vec![node]), sink),
+        told,
+        requests: RunRequests::new("here".into(), "/nowhere".into(), &Config::default()),
+        ahead: arrivals.collect(),
+        script: script.iter().enumerate().map(|(place, (at, job, deed))| ((at * SECOND, place), (*job, *deed))).collect(),
+        running: BTreeMap::new(),
+        saved: BTreeMap::new(),
+        asks: asks.to_vec(),
+        starts: Rc::clone(starts),
+        restart_every,
+        waits: 0,
+        horizon: HORIZON,
+        is_over: false,
+    }
+}
+
+/// The starts of a daemon, which ends and comes back every so often. Every other time it is killed rather than asked to end.
+fn starts_of_the_daemon(asks: &[Ask], script: &Script, setting: Setting<'_>, restart_every: Option<u64>) -> Vec<Start> {
+    let starts = Rc::new(RefCell::new(Vec::new()));
+    let store = Store::open(std::path::Path::new(":memory:")).unwrap();
+    let mut world = daemon(platform(asks, script, restart_every, &starts), store, setting);
+    for lives in 0.. {
+        let mut session = world.restore().unwrap();
+        // A scheduler that is made anew decides at once; the simulator begins with its first job.
+        session.world.pace.wants_decision = false;
+        crate::server::run_until_exit(&mut session).unwrap();
+        assert_is_folded(&session.world);
+        if session.world.platform.is_over {
+            break;
+        }
+        if lives % 2 == 0 {
+            crate::queue::restore::save_image(&mut session);
+        }
+        let LiveWorld { mut platform, journal, .. } = session.world;
+        platform.forget_messages();
+        world = daemon(platform, journal.store, setting);
+        world.adopt();
+        world.pace.awaits_look = false;
+    }
+    in_order(starts.take())
+}
+
+/// Starts of one moment have no order: those that wait for others to leave come a little later in the daemon.
+fn in_order(mut starts: Vec<Start>) -> Vec<Start> {
+    starts.sort_unstable();
+    starts
+}
+
+/// The records that the queue keeps are those that the whole journal makes.
+fn assert_is_folded(world: &LiveWorld<VirtualPlatform>) {
+    let mut folded: BTreeMap<u64, JobRecord> = BTreeMap::new();
+    for (_, stamp, event) in world.journal.store.journal_after(0).unwrap() {
+        if let Some(id) = event.job() {
+            let after = crate::store::journal::fold(folded.get(&id), &event, stamp);
+            folded.extend(after.map(|record| (id, record)));
+        }
+    }
+    for (id, record) in &folded {
+        let kept = world.records.jobs.get(id).map(|record| (**record).clone());
+        // Only for those who look: whether a job that was started runs already.
+        let shown = |record: JobRecord| match record.state {
+            crate::api::JobState::Running => JobRecord { state: crate::api::JobState::Starting, ..record },
+            _ => record,
+        };
+        match kept {
+            Some(kept) => assert_eq!(shown(kept), shown(record.clone())),
+            None => assert_eq!(world.journal.store.job(*id).unwrap().as_ref(), Some(record)),
+        }
+    }
+    assert!(world.records.jobs.keys().all(|id| folded.contains_key(id)));
+}
+
+/// The simulated world with somebody in it who cancels, holds and releases jobs and gives them other priorities.
+struct Scripted {
+    inner: SimulatedWorld,
+    script: std::collections::VecDeque<(Time, JobId, Deed)>,
+    /// Cancelled jobs that were running a moment ago.
+    leaving: Vec<JobId>,
+    held: BTreeSet<JobId>,
+}
+
+impl Scripted {
+    fn act(&mut self, job: JobId, deed: Deed, state: &State, events: &mut Vec<Event>) {
+        let now = self.inner.now();
+        // What just happened is not in the state yet.
+        let told = events.iter().rev().find(|event| event.kind.job() == Some(job)).map(|event| &event.kind);
+        let phase = match told {
+            Some(EventKind::Ended { end, .. }) if end.is_over() => Phase::Failed,
+            Some(EventKind::Submitted { .. } | EventKind::Ended { .. }) => Phase::Waiting,
+            _ => state.jobs[job.index()].phase,
+        };
+        let waits = matches!(phase, Phase::Waiting | Phase::Blocked);
+        let kind = match deed {
+            _ if phase == Phase::Pending || phase.is_over() => return,
+            Deed::Cancel if waits => EventKind::ended(job, End::Cancelled),
+            Deed::Cancel if phase == Phase::Running => {
+                self.leaving.push(job);
+                EventKind::Stopping { job, cause: StopCause::Cancel, note: () }
+            }
+            Deed::Hold if waits && self.held.insert(job) => EventKind::Held { job, hold: Hold::User, note: () },
+            Deed::Release if waits && self.held.remove(&job) => EventKind::Released { job, hold: Hold::User, note: () },
+            Deed::Prioritise(priority) if waits && state.bound.job(job).priority != priority => {
+                EventKind::Changed { job, change: JobChange::Priority(priority), note: () }
+            }
+            _ => return,
+        };
+        events.push(Event::at(now, kind));
+    }
+}
+
+impl World for Scripted {
+    fn now(&self) -> Time {
+        self.inner.now()
+    }
+
+    fn pace(&mut self, job: JobId, end: Time) {
+        self.inner.pace(job, end);
+    }
+
+    fn poll(&mut self, state: &State, wait: Wait, events: &mut Vec<Event>) -> Step {
+        let leaving = std::mem::take(&mut self.leaving);
+        if !leaving.is_empty() {
+            let now = self.inner.now();
+            events.extend(leaving.into_iter().map(|job| Event::at(now, EventKind::ended(job, End::Cancelled))));
+            return Step::Decide(now);
+        }
+        let next = self.script.front().map(|(at, _, _)| *at);
+        let until = wait.until.into_iter().chain(next).min();
+        let step = self.inner.poll(state, Wait { until, ..wait }, events);
+        while let Some((_, job, deed)) = self.script.front().copied().filter(|(at, _, _)| *at <= self.inner.now()) {
+            self.script.pop_front();
+            self.act(job, deed, state, events);
+        }
+        // Somebody tried something that came to nothing: no reason to decide.
+        let is_due = wait.has_news || wait.until.is_some_and(|until| until <= self.inner.now());
+        match step {
+            Step::Decide(_) if events.is_empty() && !is_due => Step::Happened,
+            step => step,
+        }
+    }
+
+    fn apply(&mut self, plan: &Plan, decision: Option<Moment>, state: &State, events: &mut Vec<Event>) {
+        self.inner.apply(plan, decision, state, events);
+    }
+}
+
+fn starts_of_the_simulator(asks: &[Ask], script: &Script, setting: Setting<'_>) -> Vec<Start> {
+    let cluster = machine().cluster;
+    let mut workload = Workload::new("asks");
+    let kinds = cluster
+        .types
+        .iter()
+        .map(|kind| kind.name.clone())
+        .filter(|kind| kind != crate::machine::inventory::CPU)
+        .collect::<Vec<_>>();
+    for ask in asks {
+        let gpu_types = kinds.iter().map(|kind| workload.names.intern(kind)).collect();
+        let estimate = Some(Span(ask.says * SECOND));
+        let user = workload.names.intern(USERS[ask.user]);
+        let kind = workload.names.intern(KINDS[ask.kind]);
+        let share = if ask.memory_mib.is_some() { MilliGpu(125) } else { MilliGpu::WHOLE };
+        let job = Job::new(Time(ask.arrival * SECOND), Span(ask.runs * SECOND));
+        let job = Job { share, memory_mib: ask.memory_mib.unwrap_or(0), kind, priority: ask.priority, gpus: ask.gpus, ..job };
+        let preemptible = ask.preemptible;
+        let (retries, fails_at) = (u32::from(ask.fails_at.is_some()), ask.fails_at.map(|at| Span(at * SECOND)));
+        workload.push(Job { gpu_types, estimate, user, preemptible, saves_progress: preemptible, retries, fails_at, ..job });
+    }
+    workload.finish();
+    let bound = Arc::new(Bound::new(workload, cluster, &table(), BadJobs::Refuse).unwrap());
+    let mechanism = setting.round.map_or(Mechanism::Event, |round| Mechanism::Rounds { length: Span(round * SECOND) });
+    let options = SimOptions { mechanism, ..SimOptions::default() };
+    let mut deeds = script.clone();
+    deeds.sort_by_key(|(at, _, _)| *at);
+    let world = Scripted {
+        inner: SimulatedWorld::new(Arc::clone(&bound), &options),
+        script: deeds.into_iter().map(|(at, job, deed)| (Time(at * SECOND), JobId(job as u32 - 1), deed)).collect(),
+        leaving: Vec::new(),
+        held: BTreeSet::new(),
+    };
+    let engine = Engine::new(bound, rota_policy::build(setting.policy).unwrap(), &options.engine());
+    let mut session = Session::new(engine, world);
+    let mut starts = Vec::new();
+    let mut observe = |event: &Event| {
+        if let EventKind::Started { job, gpus, .. } = &event.kind {
+            starts.push((event.time_ns.0, u64::from(job.0) + 1, gpus.iter().map(|gpu| gpu.0).collect()));
+        }
+    };
+    while session.advance(&mut observe).is_some_and(|moment| moment.now.0 <= HORIZON) {
+        let target = session.ask();
+        session.hand_in(&target, &mut observe);
+    }
+    in_order(starts)
+}
+
+fn any_asks() -> impl Strategy<Value = Vec<Ask>> {
+    let shares = prop::option::weighted(0.3, (2_u32..12).prop_map(|gib| gib * 1024));
+    let numbers = (0_u64..5, 1_u32..=4, 1_u64..20, 1_u64..20, -1_i32..2);
+    let fails = prop::option::weighted(0.2, 1_u64..15);
+    let ask = (numbers, shares, 0..KINDS.len(), any::<bool>(), 0..USERS.len(), fails);
+    prop::collection::vec(ask, 1..16).prop_map(|asks| {
+        let mut arrival = 0;
+        let mut all = Vec::new();
+        for ((gap, gpus, runs, says, priority), memory_mib, kind, preemptible, user, fails_at) in asks {
+            arrival += gap;
+            // Of those that share, each is on one GPU: their speeds are known so.
+            let gpus = if memory_mib.is_some() { 1 } else { gpus };
+            all.push(Ask { arrival, gpus, runs, says, priority, memory_mib, kind, preemptible, fails_at, user });
+        }
+        all
+    })
+}
+
+fn any_script() -> impl Strategy<Value = Script> {
+    let deed = prop_oneof![Just(Deed::Cancel), Just(Deed::Hold), Just(Deed::Release), (-2_i32..3).prop_map(Deed::Prioritise)];
+    prop::collection::vec((0_u64..40, 1_u64..16, deed), 0..8)
+}
+
+/// Every policy, and the mechanisms it can be tried under.
+fn settings() -> Vec<(String, Option<u64>)> {
+    let short = |name: &str| match name {
+        "rr" => "rr:quantum=3".to_owned(),
+        "las" => "las:first=5".to_owned(),
+        "gittins" => "gittins:first=2".to_owned(),
+        "priority" => "priority:preempt=true".to_owned(),
+        "lottery" => "lottery:seed=3".to_owned(),
+        name => rota_policy::with_param(name, "tick", "5"),
+    };
+    let registry = rota_policy::Registry::default();
+    let mut settings = Vec::new();
+    for info in registry.policies() {
+        settings.push((short(info.name), None));
+        if info.preemptive {
+            settings.push((short(info.name), Some(5)));
+        }
+    }
+    settings.extend(["fcfs:backfill=easy", "fcfs:backfill=conservative", "priority"].map(|policy| (policy.to_owned(), None)));
+    settings
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 40, ..ProptestConfig::with_cases(4) })]
+
+    #[test]
+    fn the_daemon_decides_as_the_simulator_does_restarts_or_not(asks in any_asks(), script in any_script(), every in 2_u64..9) {
+        let script = script.into_iter().filter(|(_, job, _)| *job <= asks.len() as u64).collect::<Script>();
+        for (policy, round) in settings() {
+            let setting = Setting { policy: &policy, round };
+            // A live queue has estimates, and no truth beside them.
+            let honest = |ask: &Ask| Ask { says: ask.runs, ..ask.clone() };
+            let asks = if policy.starts_with("lag-srsf") { asks.iter().map(honest).collect() } else { asks.clone() };
+            let simulated = starts_of_the_simulator(&asks, &script, setting);
+            prop_assert_eq!(&starts_of_the_daemon(&asks, &script, setting, None), &simulated, "{:?}", setting);
+            let restarted = starts_of_the_daemon(&asks, &script, setting, Some(every));
+            prop_assert_eq!(&restarted, &simulated, "{:?}, restarted after every {} waits", setting, every);
+        }
+    }
+}
+
+#[test]
+fn whoever_asks_first_finds_the_gpus() {
+    let setting = Setting { policy: "fcfs", round: None };
+    let store = Store::open(std::path::Path::new(":memory:")).unwrap();
+    let session = daemon(platform(&[], &Vec::new(), None, &Rc::default()), store, setting).restore().unwrap();
+    assert_eq!(session.world.board.read().gpus.len(), machine().devices.len());
+}

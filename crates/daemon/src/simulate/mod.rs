@@ -1,0 +1,3 @@
+//! Simulations that users run through the daemon.
+
+pub mod simulations;

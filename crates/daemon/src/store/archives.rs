@@ -1,0 +1,37 @@
+//! Archives: connections that only read the store, as many as there are readers at once. They are lent out and come back.
+
+use crate::store::{Archive, StoreError};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// Connections that stay open while they are not used.
+const IDLE_MAX: usize = 8;
+
+/// The connections that are not in use now.
+pub struct Archives {
+    path: PathBuf,
+    idle: Mutex<Vec<Archive>>,
+}
+
+impl Archives {
+    /// Connections to a store; fails if the store cannot be read.
+    pub fn open(path: PathBuf) -> Result<Self, StoreError> {
+        let first = Archive::open(&path)?;
+        Ok(Self { path, idle: Mutex::new(vec![first]) })
+    }
+
+    /// Reads with a connection of its own. The disk may be slow, so that async code must not call this.
+    pub fn read<T>(&self, query: impl FnOnce(&Archive) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let archive = match idle {
+            Some(archive) => archive,
+            None => Archive::open(&self.path)?,
+        };
+        let answer = query(&archive);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX {
+            idle.push(archive);
+        }
+        answer
+    }
+}

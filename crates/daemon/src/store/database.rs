@@ -1,0 +1,750 @@
+//! The store: one `SQLite` file with every job, environment, event and sample. What is acknowledged is synced to disk first.
+//!
+//! One connection writes, in the thread of the queue; others read. The schema grows by numbered migrations; a file written by a
+//! newer Rota, or by another user, is refused and left alone.
+
+use crate::api::text::Text;
+use crate::api::{JobState, LiveEvent};
+use crate::memory::profiles::{ClassKey, Profile, Profiles};
+use crate::store::journal::{self, QueueEvent, Stamp};
+use crate::store::record::{JobRecord, Spec};
+use crate::watchmen::clients::ClientRow;
+use rota_core::event::{EVENT_VERSION, EventKind};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, ToSql, params};
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why the store cannot do what is asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk is full.
+    #[error("the disk that holds {0} is full: free some space and try again; running jobs go on")]
+    DiskFull(PathBuf),
+    /// Not a database, or a damaged one.
+    #[error("{path}: {problem}; nothing was changed. Move the file away to begin anew, or restore it from a backup")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What `SQLite` says.
+        problem: String,
+    },
+    /// Written by a newer Rota.
+    #[error(
+        "{path} was written by a newer Rota (schema {found}, this one knows {known}): use that Rota, or another state directory"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// Everything else.
+    #[error("store {path}: {source}")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What `SQLite` says.
+        source: rusqlite::Error,
+    },
+    /// A row that cannot be understood.
+    #[error("store: job {job}: {problem}")]
+    Row {
+        /// Whose row.
+        job: u64,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+const MIGRATIONS: &[&str] = &["
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE environments (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, content TEXT NOT NULL) STRICT;
+CREATE TABLE jobs (
+  id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, user TEXT NOT NULL, key TEXT, spec TEXT NOT NULL,
+  env_id INTEGER NOT NULL REFERENCES environments(id), state TEXT NOT NULL, user_hold INTEGER NOT NULL, exit_code INTEGER, signal INTEGER,
+  reason TEXT, gpu_uuids TEXT NOT NULL, gpu_indices TEXT NOT NULL, submitted_ns INTEGER NOT NULL, started_ns INTEGER, finished_ns INTEGER,
+  arrived_at INTEGER NOT NULL, started_at INTEGER, attempts INTEGER NOT NULL, failures INTEGER NOT NULL, preemptions INTEGER NOT NULL,
+  service_ns INTEGER NOT NULL, not_before INTEGER, cancel INTEGER NOT NULL, peak_memory_mib INTEGER, energy_joules REAL) STRICT;
+CREATE INDEX jobs_unfinished ON jobs(id) WHERE state IN ('waiting','held','starting','running','stopping');
+CREATE INDEX jobs_finished ON jobs(finished_ns) WHERE finished_ns IS NOT NULL;
+CREATE INDEX jobs_key ON jobs(uid, key) WHERE key IS NOT NULL;
+CREATE TABLE events (seq INTEGER PRIMARY KEY, wall_ns INTEGER NOT NULL, at INTEGER NOT NULL, job INTEGER, kind TEXT NOT NULL, detail TEXT NOT NULL) STRICT;
+CREATE INDEX events_of_job ON events(job) WHERE job IS NOT NULL;
+CREATE TABLE gpu_samples (
+  gpu TEXT NOT NULL, wall_s INTEGER NOT NULL, span_s INTEGER NOT NULL, memory_used_mib REAL, utilisation REAL, memory_utilisation REAL,
+  power_watts REAL, temperature_c REAL, PRIMARY KEY (gpu, wall_s)) STRICT, WITHOUT ROWID;
+CREATE INDEX gpu_samples_by_time ON gpu_samples(wall_s);
+CREATE TABLE job_samples (
+  job INTEGER NOT NULL, wall_s INTEGER NOT NULL, span_s INTEGER NOT NULL, memory_mib REAL, utilisation REAL, power_watts REAL,
+  PRIMARY KEY (job, wall_s)) STRICT, WITHOUT ROWID;
+CREATE INDEX job_samples_by_time ON job_samples(wall_s);
+", "
+ALTER TABLE jobs ADD COLUMN memory_mib INTEGER;
+ALTER TABLE jobs ADD COLUMN ooms INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE profiles (
+  uid INTEGER NOT NULL, class TEXT NOT NULL, gpu_type TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (uid, class, gpu_type)) STRICT, WITHOUT ROWID;
+", "
+CREATE TABLE tokens (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, hash BLOB NOT NULL UNIQUE, uid INTEGER NOT NULL, user TEXT NOT NULL, name TEXT NOT NULL, scope TEXT NOT NULL,
+  created_ns INTEGER NOT NULL, expires_ns INTEGER, used_ns INTEGER, UNIQUE (uid, name)) STRICT;
+", "
+CREATE TABLE runs (
+  job INTEGER NOT NULL, attempt INTEGER NOT NULL, user TEXT NOT NULL, name TEXT, project TEXT, gpus TEXT NOT NULL, share_milli INTEGER NOT NULL,
+  start_ns INTEGER NOT NULL, end_ns INTEGER, ending TEXT, energy_joules REAL, idle_s REAL, known_s REAL,
+  length_class INTEGER GENERATED ALWAYS AS (CASE
+    WHEN end_ns IS NULL THEN NULL
+    WHEN end_ns - start_ns <= 60000000000 THEN 0
+    WHEN end_ns - start_ns <= 3600000000000 THEN 1
+    WHEN end_ns - start_ns <= 86400000000000 THEN 2
+    WHEN end_ns - start_ns <= 2592000000000000 THEN 3
+    ELSE 4 END) VIRTUAL,
+  PRIMARY KEY (job, attempt)) STRICT, WITHOUT ROWID;
+CREATE INDEX gpu_samples_fine ON gpu_samples(wall_s) WHERE span_s < 60;
+CREATE INDEX job_samples_fine ON job_samples(wall_s) WHERE span_s < 60;
+CREATE INDEX runs_by_length ON runs(length_class, start_ns);
+CREATE TABLE gpus (uuid TEXT PRIMARY KEY, number INTEGER NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, seen_ns INTEGER NOT NULL) STRICT;
+INSERT OR IGNORE INTO runs (job, attempt, user, name, gpus, share_milli, start_ns, end_ns, ending, energy_joules)
+  SELECT began.job, json_extract(began.detail, '$.attempt'), jobs.user, json_extract(jobs.spec, '$.name'), json_extract(began.detail, '$.uuids'), 1000,
+    began.wall_ns, max(began.wall_ns, ended.wall_ns), ended.kind, CASE WHEN jobs.attempts = 1 THEN jobs.energy_joules END
+  FROM events AS began JOIN jobs ON jobs.id = began.job
+  LEFT JOIN events AS ended ON ended.seq = (
+    SELECT min(seq) FROM events AS later WHERE later.job = began.job AND later.seq > began.seq
+      AND later.kind IN ('finished','failed','preempted','evicted','retried','cancelled','lost'))
+  WHERE began.kind = 'started' AND json_array_length(began.detail, '$.uuids') > 0;
+", "
+CREATE TABLE clients (job INTEGER PRIMARY KEY, requested_ns INTEGER NOT NULL, tie TEXT) STRICT;
+", "
+CREATE TABLE notify_targets (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, uid INTEGER, user TEXT NOT NULL, kind TEXT NOT NULL, address TEXT NOT NULL, secret TEXT, on_events TEXT NOT NULL,
+  is_trusted INTEGER NOT NULL, told INTEGER NOT NULL, given_up INTEGER NOT NULL, problem TEXT) STRICT;
+", "
+ALTER TABLE events ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE jobs ADD COLUMN stop_cause TEXT;
+ALTER TABLE jobs ADD COLUMN quota_hold INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN identity TEXT;
+ALTER TABLE jobs ADD COLUMN priority INTEGER;
+UPDATE jobs SET stop_cause = '\"cancel\"' WHERE state = 'stopping';
+CREATE TABLE images (id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, content BLOB NOT NULL) STRICT;
+"];
+
+/// The columns of a job, in the order in which [`read_job`] takes them.
+const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
+                       finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, stop_cause, quota_hold, identity, priority";
+
+/// An event as it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredEvent {
+    /// Number, growing.
+    pub seq: u64,
+    /// Wall clock.
+    pub wall_ns: i64,
+    /// The queue's time.
+    pub at: u64,
+    /// Whose.
+    pub job: Option<u64>,
+    /// What.
+    pub kind: String,
+    /// More, by kind.
+    pub detail: serde_json::Value,
+}
+
+impl From<StoredEvent> for LiveEvent {
+    fn from(event: StoredEvent) -> Self {
+        Self { seq: event.seq, at: crate::clock::rfc3339(event.wall_ns), kind: event.kind, job: event.job, detail: event.detail }
+    }
+}
+
+/// The writing connection.
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+    environments: HashMap<[u8; 32], i64>,
+}
+
+impl Store {
+    /// Opens the store of a state directory, making or migrating it.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        // It holds environments, and with them secrets: whoever may look into the directory must not read them. SQLite gives its
+        // other files the mode of this one. What cannot be made here is told by SQLite.
+        _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let connection = Connection::open(path).map_err(|source| explain(path, source))?;
+        let mut store = Self { connection, path: path.to_owned(), environments: HashMap::new() };
+        store.prepare().map_err(|error| match error {
+            StoreError::Sqlite { source, .. } => explain(path, source),
+            other => other,
+        })?;
+        Ok(store)
+    }
+
+    fn prepare(&mut self) -> Result<(), StoreError> {
+        let connection = &mut self.connection;
+        let path = self.path.clone();
+        let wrap = |source| StoreError::Sqlite { path: path.clone(), source };
+        connection.busy_timeout(std::time::Duration::from_secs(10)).map_err(wrap)?;
+        let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(wrap)?;
+        let known = MIGRATIONS.len().cast_signed() as i64;
+        if found > known {
+            return Err(StoreError::Newer { path, found, known });
+        }
+        connection.pragma_update(None, "journal_mode", "WAL").map_err(wrap)?;
+        connection.pragma_update(None, "synchronous", "FULL").map_err(wrap)?;
+        connection.pragma_update(None, "foreign_keys", true).map_err(wrap)?;
+        let health: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(wrap)?;
+        if health != "ok" {
+            return Err(StoreError::Damaged { path, problem: health });
+        }
+        for (number, migration) in MIGRATIONS.iter().enumerate().skip(found as usize) {
+            let transaction = connection.transaction().map_err(wrap)?;
+            transaction.execute_batch(migration).map_err(wrap)?;
+            transaction.pragma_update(None, "user_version", number.cast_signed() as i64 + 1).map_err(wrap)?;
+            transaction.commit().map_err(wrap)?;
+        }
+        Ok(())
+    }
+
+    /// Does everything in `change` or nothing, and returns only when it is on the disk.
+    pub fn transaction<T>(
+        &mut self,
+        change: impl FnOnce(&mut Writer<'_>) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, StoreError> {
+        let path = self.path.clone();
+        let environments = &mut self.environments;
+        let outcome = (|| {
+            let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            let result = change(&mut Writer { connection: &transaction, environments })?;
+            transaction.commit()?;
+            Ok(result)
+        })();
+        if outcome.is_err() {
+            // Rows that were rolled back must not be remembered.
+            self.environments.clear();
+        }
+        outcome.map_err(|source| explain(&path, source))
+    }
+
+    /// Does everything in `change` or nothing, without waiting for the disk: it outlives this process, and may not outlive the power.
+    pub fn transaction_unsynced<T>(
+        &mut self,
+        change: impl FnOnce(&mut Writer<'_>) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, StoreError> {
+        let path = self.path.clone();
+        let level = |store: &Self, level: &str| {
+            store.connection.pragma_update(None, "synchronous", level).map_err(|source| explain(&path, source))
+        };
+        level(self, "NORMAL")?;
+        let outcome = self.transaction(change);
+        level(self, "FULL")?;
+        outcome
+    }
+
+    /// GPUs that an administrator has drained.
+    pub fn drained_gpus(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare("SELECT substr(key, 9) FROM meta WHERE key LIKE 'drained:%' AND value = 'yes'")?
+                .query_map([], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// Jobs that are not over, by id.
+    pub fn unfinished(&self) -> Result<Vec<JobRecord>, StoreError> {
+        let sql =
+            format!("SELECT {COLUMNS} FROM jobs WHERE state IN ('waiting','held','starting','running','stopping') ORDER BY id");
+        self.read(|connection| connection.prepare(&sql)?.query_map([], read_job)?.collect())
+    }
+
+    /// A value that outlives the daemon.
+    pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
+        self.read(|connection| connection.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0)).optional())
+    }
+
+    /// The highest number given to a job, and to an event, and the last moment written.
+    pub fn last(&self) -> Result<(u64, u64, u64), StoreError> {
+        self.read(|connection| {
+            let job: Option<u64> = connection.query_row("SELECT max(id) FROM jobs", [], |row| row.get(0))?;
+            let event: Option<(u64, u64)> = connection
+                .query_row("SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1", [], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            Ok((job.unwrap_or(0), event.map_or(0, |event| event.0), event.map_or(0, |event| event.1)))
+        })
+    }
+
+    /// How the jobs that others wait for ended, where they have.
+    pub fn states_of(&self, ids: &[u64]) -> Result<HashMap<u64, JobState>, StoreError> {
+        let mut states = HashMap::new();
+        // No job was ever given a number that the store cannot hold.
+        for id in ids.iter().filter(|id| i64::try_from(**id).is_ok()) {
+            let found: Option<String> = self.read(|connection| {
+                connection.query_row("SELECT state FROM jobs WHERE id = ?1", [id], |row| row.get(0)).optional()
+            })?;
+            states.extend(found.and_then(|word| JobState::from_word(&word)).map(|state| (*id, state)));
+        }
+        Ok(states)
+    }
+
+    /// The job a user submitted with a key: its first, and how many came with it.
+    pub fn by_key(&self, uid: u32, key: &str) -> Result<Vec<u64>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT id FROM jobs WHERE uid = ?1 AND key = ?2 ORDER BY id")?
+                .query_map(params![uid, key], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// The image of the scheduler, and the event it was made after.
+    pub fn image(&self) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        self.read(|connection| {
+            let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            connection.query_row("SELECT seq, content FROM images", [], row).optional()
+        })
+    }
+
+    /// The events after one, in the order in which they were written. Each job that was accepted comes with what it asked for.
+    pub fn journal_after(&self, seq: u64) -> Result<Vec<(u64, Stamp, QueueEvent)>, StoreError> {
+        let rows: Vec<(u64, Stamp, String, Option<String>)> = self.read(|connection| {
+            let row =
+                |row: &Row<'_>| Ok((row.get(0)?, Stamp { wall_ns: row.get(1)?, at: row.get(2)? }, row.get(3)?, row.get(4)?));
+            let sql = "SELECT e.seq, e.wall_ns, e.at, e.detail, CASE WHEN e.kind = 'submitted' THEN j.spec END
+                       FROM events e LEFT JOIN jobs j ON j.id = e.job WHERE e.seq > ?1 AND e.version = ?2 ORDER BY e.seq";
+            connection.prepare(sql)?.query_map(params![seq, EVENT_VERSION], row)?.collect()
+        })?;
+        let typed = rows.into_iter().map(|(seq, stamp, content, spec)| {
+            let wrong = |error: serde_json::Error| StoreError::Row { job: 0, problem: format!("event {seq}: {error}") };
+            let mut event: QueueEvent = serde_json::from_str(&content).map_err(wrong)?;
+            if let (EventKind::Admitted { request, .. }, Some(spec)) = (&mut event, spec) {
+                request.spec = Some(Arc::new(serde_json::from_str(&spec).map_err(wrong)?));
+            }
+            Ok((seq, stamp, event))
+        });
+        typed.collect()
+    }
+
+    /// An environment.
+    pub fn environment(&self, id: i64) -> Result<Vec<(Text, Text)>, StoreError> {
+        let content: String = self
+            .read(|connection| connection.query_row("SELECT content FROM environments WHERE id = ?1", [id], |row| row.get(0)))?;
+        serde_json::from_str(&content).map_err(|error| StoreError::Row { job: 0, problem: format!("environment {id}: {error}") })
+    }
+
+    /// One job, over or not.
+    pub fn job(&self, id: u64) -> Result<Option<JobRecord>, StoreError> {
+        self.read(|connection| job_by_id(connection, id))
+    }
+
+    /// What is known of the memory of programs.
+    pub fn profiles(&self) -> Result<Profiles, StoreError> {
+        let rows = self.read(|connection| {
+            let row = |row: &Row<'_>| {
+                let content: String = row.get(3)?;
+                // One that cannot be read is learned anew.
+                let profile = serde_json::from_str::<Profile>(&content).unwrap_or_default();
+                Ok((ClassKey { uid: row.get(0)?, class: row.get(1)? }, row.get(2)?, profile))
+            };
+            connection.prepare("SELECT uid, class, gpu_type, content FROM profiles")?.query_map([], row)?.collect()
+        })?;
+        Ok(Profiles::load(rows))
+    }
+
+    /// Clients of watchmen that are listed.
+    pub fn clients(&self) -> Result<Vec<ClientRow>, StoreError> {
+        self.read(|connection| {
+            let row = |row: &Row<'_>| {
+                let tie: Option<String> = row.get(2)?;
+                // One that cannot be read is as if its process were not known.
+                let tie = tie.and_then(|text| serde_json::from_str(&text).ok());
+                Ok(ClientRow { job: row.get(0)?, requested_ns: row.get(1)?, tie })
+            };
+            connection.prepare("SELECT job, requested_ns, tie FROM clients ORDER BY job")?.query_map([], row)?.collect()
+        })
+    }
+
+    /// Anything else that only reads.
+    pub fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        query(&self.connection).map_err(|source| explain(&self.path, source))
+    }
+}
+
+/// Changes inside one transaction.
+pub struct Writer<'a> {
+    connection: &'a Connection,
+    environments: &'a mut HashMap<[u8; 32], i64>,
+}
+
+impl Writer<'_> {
+    /// Writes a job, new or changed.
+    pub fn put_job(&mut self, job: &JobRecord) -> rusqlite::Result<()> {
+        let json = |value: &dyn erased::Json| value.text();
+        self.connection.prepare_cached(
+            "INSERT INTO jobs (id, uid, user, key, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns,
+               started_ns, finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, quota_hold)
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28,?29)",
+        )?
+        .execute(params![
+            job.id, job.uid, job.user, job.spec.ask.key, json(&*job.spec), job.env_id, job.state.word(), job.user_hold, job.exit_code,
+            job.signal, job.reason, json(&job.gpu_uuids), json(&job.gpu_indices), job.submitted_ns, job.started_ns, job.finished_ns,
+            job.arrived_at, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before, job.cancel,
+            job.peak_memory_mib, job.energy_joules, job.memory_mib, job.ooms, job.quota_hold,
+        ])?;
+        Ok(())
+    }
+
+    /// Writes what has become of a job; what was asked for stays as it was.
+    pub fn update_job(&mut self, job: &JobRecord) -> rusqlite::Result<()> {
+        let json = |value: &dyn erased::Json| value.text();
+        self.connection.prepare_cached(
+            "UPDATE jobs SET state = ?2, user_hold = ?3, exit_code = ?4, signal = ?5, reason = ?6, gpu_uuids = ?7, gpu_indices = ?8, started_ns = ?9,
+               finished_ns = ?10, started_at = ?11, attempts = ?12, failures = ?13, preemptions = ?14, service_ns = ?15, not_before = ?16, cancel = ?17,
+               peak_memory_mib = ?18, energy_joules = ?19, memory_mib = ?20, ooms = ?21, stop_cause = ?22, quota_hold = ?23, identity = ?24 WHERE id = ?1",
+        )?
+        .execute(params![
+            job.id, job.state.word(), job.user_hold, job.exit_code, job.signal, job.reason, json(&job.gpu_uuids), json(&job.gpu_indices),
+            job.started_ns, job.finished_ns, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before,
+            job.cancel, job.peak_memory_mib, job.energy_joules, job.memory_mib, job.ooms, job.stop_cause.as_ref().map(erased::Json::text),
+            job.quota_hold, job.identity,
+        ])?;
+        Ok(())
+    }
+
+    /// Writes the priority of a job, which was changed. What was asked for stays as it was.
+    pub fn update_priority(&mut self, job: u64, priority: i32) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("UPDATE jobs SET priority = ?2 WHERE id = ?1")?.execute(params![job, priority])?;
+        Ok(())
+    }
+
+    /// The row of an environment, made if it is new: a thousand jobs of one shell share one.
+    pub fn environment(&mut self, variables: &[(Text, Text)]) -> rusqlite::Result<i64> {
+        let content = serde_json::to_string(variables).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        let hash: [u8; 32] = Sha256::digest(content.as_bytes()).into();
+        if let Some(&id) = self.environments.get(&hash) {
+            return Ok(id);
+        }
+        let known = self
+            .connection
+            .query_row("SELECT id FROM environments WHERE hash = ?1", [hash.as_slice()], |row| row.get(0))
+            .optional()?;
+        let id = if let Some(id) = known {
+            id
+        } else {
+            self.connection
+                .execute("INSERT INTO environments (hash, content) VALUES (?1, ?2)", params![hash.as_slice(), content])?;
+            self.connection.last_insert_rowid()
+        };
+        self.environments.insert(hash, id);
+        Ok(id)
+    }
+
+    /// Writes an event.
+    pub fn event(&mut self, seq: u64, stamp: Stamp, event: &QueueEvent) -> rusqlite::Result<()> {
+        let content = serde_json::to_string(event).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        self.connection
+            .prepare_cached(
+                "INSERT INTO events (seq, wall_ns, at, job, kind, detail, version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
+            .execute(params![seq, stamp.wall_ns, stamp.at, event.job(), journal::word(event), content, EVENT_VERSION])?;
+        // What administrators set is kept where a restart finds it without reading the whole journal.
+        let yes = |is_so: bool| if is_so { "yes" } else { "no" };
+        match event {
+            EventKind::PolicySet { policy, .. } => self.set_meta("policy", policy),
+            EventKind::Drained { gpu: None, .. } | EventKind::Resumed { gpu: None, .. } => {
+                self.set_meta("draining", yes(matches!(event, EventKind::Drained { .. })))
+            }
+            EventKind::Drained { gpu: Some(uuid), .. } | EventKind::Resumed { gpu: Some(uuid), .. } => {
+                self.set_meta(&format!("drained:{uuid}"), yes(matches!(event, EventKind::Drained { .. })))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes an image of the scheduler as of an event, in place of the one before, and drops what only the scheduler needed until then.
+    pub fn put_image(&mut self, seq: u64, content: &[u8]) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("INSERT OR REPLACE INTO images VALUES (1, ?1, ?2)")?.execute(params![seq, content])?;
+        let inner = journal::INNER.map(|word| format!("'{word}'")).join(",");
+        self.connection.execute(&format!("DELETE FROM events WHERE seq <= ?1 AND kind IN ({inner})"), [seq])?;
+        Ok(())
+    }
+
+    /// Keeps a value that outlives the daemon.
+    pub fn set_meta(&mut self, key: &str, value: &str) -> rusqlite::Result<()> {
+        self.connection
+            .execute("INSERT INTO meta VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2", params![key, value])?;
+        Ok(())
+    }
+
+    /// Keeps what is known of a class.
+    pub fn put_profile(&mut self, key: &ClassKey, kind: &str, profile: &Profile) -> rusqlite::Result<()> {
+        let content = serde_json::to_string(profile).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        self.connection
+            .prepare_cached("INSERT OR REPLACE INTO profiles VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![key.uid, key.class, kind, content])?;
+        Ok(())
+    }
+
+    /// Keeps when a client of watchmen was last heard of, and the process it is tied to.
+    pub fn put_client(&mut self, row: &ClientRow) -> rusqlite::Result<()> {
+        let tie = row.tie.as_ref().map(erased::Json::text);
+        self.connection.prepare_cached("INSERT OR REPLACE INTO clients VALUES (?1, ?2, ?3)")?.execute(params![
+            row.job,
+            row.requested_ns,
+            tie
+        ])?;
+        Ok(())
+    }
+
+    /// Does not list a client any more; its job stays in the history.
+    pub fn forget_client(&mut self, job: u64) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("DELETE FROM clients WHERE job = ?1")?.execute([job])?;
+        Ok(())
+    }
+
+    /// Forgets a class.
+    pub fn forget_profile(&mut self, key: &ClassKey) -> rusqlite::Result<()> {
+        self.connection.execute("DELETE FROM profiles WHERE uid = ?1 AND class = ?2", params![key.uid, key.class])?;
+        Ok(())
+    }
+
+    /// The connection, for what has a file of its own: samples, tokens.
+    pub fn connection(&self) -> &Connection {
+        self.connection
+    }
+}
+
+mod erased {
+    /// Anything that can be written as JSON, which these types always can.
+    pub trait Json {
+        fn text(&self) -> String;
+    }
+
+    impl<T: serde::Serialize> Json for T {
+        fn text(&self) -> String {
+            serde_json::to_string(self).unwrap_or_default()
+        }
+    }
+}
+
+fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
+    let json_error = |column: usize, error: serde_json::Error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
+    };
+    let spec: String = row.get(3)?;
+    let mut spec: Spec = serde_json::from_str(&spec).map_err(|error| json_error(3, error))?;
+    if let Some(priority) = row.get(30)? {
+        spec.ask.priority = priority;
+    }
+    let state: String = row.get(5)?;
+    let list = |column: usize| row.get::<_, String>(column);
+    Ok(JobRecord {
+        id: row.get(0)?,
+        uid: row.get(1)?,
+        user: row.get(2)?,
+        spec: Arc::new(spec),
+        env_id: row.get(4)?,
+        state: JobState::from_word(&state)
+            .ok_or_else(|| rusqlite::Error::InvalidColumnType(5, state, rusqlite::types::Type::Text))?,
+        user_hold: row.get(6)?,
+        exit_code: row.get(7)?,
+        signal: row.get(8)?,
+        reason: row.get(9)?,
+        gpu_uuids: serde_json::from_str(&list(10)?).map_err(|error| json_error(10, error))?,
+        gpu_indices: serde_json::from_str(&list(11)?).map_err(|error| json_error(11, error))?,
+        submitted_ns: row.get(12)?,
+        started_ns: row.get(13)?,
+        finished_ns: row.get(14)?,
+        arrived_at: row.get(15)?,
+        started_at: row.get(16)?,
+        attempts: row.get(17)?,
+        failures: row.get(18)?,
+        preemptions: row.get(19)?,
+        service_ns: row.get(20)?,
+        not_before: row.get(21)?,
+        cancel: row.get(22)?,
+        peak_memory_mib: row.get(23)?,
+        energy_joules: row.get(24)?,
+        memory_mib: row.get(25)?,
+        ooms: row.get(26)?,
+        stop_cause: row.get::<_, Option<String>>(27)?.and_then(|text| serde_json::from_str(&text).ok()),
+        quota_hold: row.get(28)?,
+        identity: row.get(29)?,
+    })
+}
+
+/// The columns of an event, in the order in which [`read_event`] takes them.
+pub const EVENT_COLUMNS: &str = "seq, wall_ns, at, job, kind, detail, version";
+
+/// An event as people are told it.
+pub fn read_event(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
+    let content: String = row.get(5)?;
+    let detail = if row.get::<_, u16>(6)? < EVENT_VERSION {
+        // Written before events had types: it is told as it was.
+        serde_json::from_str(&content).unwrap_or_default()
+    } else {
+        serde_json::from_str::<QueueEvent>(&content).map_or(serde_json::Value::Null, |event| journal::detail(&event))
+    };
+    Ok(StoredEvent { seq: row.get(0)?, wall_ns: row.get(1)?, at: row.get(2)?, job: row.get(3)?, kind: row.get(4)?, detail })
+}
+
+fn job_by_id(connection: &Connection, id: u64) -> rusqlite::Result<Option<JobRecord>> {
+    if i64::try_from(id).is_err() {
+        // No job was ever given such a number.
+        return Ok(None);
+    }
+    connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?1"))?.query_row([id], read_job).optional()
+}
+
+/// Says what a fault of `SQLite` means to a person.
+fn explain(path: &Path, source: rusqlite::Error) -> StoreError {
+    use rusqlite::ErrorCode;
+    match source.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::DiskFull(path.to_owned()),
+        // A full disk shows as a failed write of the log, too.
+        Some(ErrorCode::SystemIoFailure) if is_full(path) => StoreError::DiskFull(path.to_owned()),
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            StoreError::Damaged { path: path.to_owned(), problem: source.to_string() }
+        }
+        _ => StoreError::Sqlite { path: path.to_owned(), source },
+    }
+}
+
+fn is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < 1 << 20)
+}
+
+/// Says whether a store is whole, beside the daemon that writes it or without one: how many jobs it has.
+pub fn check(path: &Path) -> Result<u64, StoreError> {
+    let archive = Archive::open(path)?;
+    let known = MIGRATIONS.len().cast_signed() as i64;
+    let (found, health, jobs): (i64, String, u64) = archive.read(|connection| {
+        let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let health = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        Ok((found, health, connection.query_row("SELECT count(*) FROM jobs", [], |row| row.get(0))?))
+    })?;
+    if found > known {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    if health == "ok" { Ok(jobs) } else { Err(StoreError::Damaged { path: path.to_owned(), problem: health }) }
+}
+
+/// A reading connection, for whoever asks about the past.
+pub struct Archive {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// Which jobs of the past.
+#[derive(Clone, Debug, Default)]
+pub struct Past {
+    /// Only those below this number.
+    pub before: Option<u64>,
+    /// Only in this state.
+    pub state: Option<JobState>,
+    /// Only of this user.
+    pub user: Option<String>,
+    /// Only of this project.
+    pub project: Option<String>,
+    /// Only those that ended at or after this moment, in nanoseconds since 1970.
+    pub since_ns: Option<i64>,
+    /// Only those that ended before this moment.
+    pub until_ns: Option<i64>,
+    /// Only those with this in their name or their command, in lower case.
+    pub text: Option<String>,
+    /// No more than this.
+    pub limit: usize,
+}
+
+impl Past {
+    /// A part of the text that is the same in every way of writing it, for a first look at what is written down.
+    fn pattern(&self) -> Option<String> {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "./=-".contains(letter);
+        let words = self.text.as_deref()?.split(|letter| !is_plain(letter));
+        words.max_by_key(|word| word.len()).map(|word| format!("%{word}%"))
+    }
+}
+
+impl Archive {
+    /// Opens a store for reading.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .and_then(|connection| connection.busy_timeout(std::time::Duration::from_secs(10)).map(|()| connection))
+            .map_err(|source| explain(path, source))?;
+        Ok(Self { connection, path: path.to_owned() })
+    }
+
+    /// One job.
+    pub fn job(&self, id: u64) -> Result<Option<JobRecord>, StoreError> {
+        self.read(|connection| job_by_id(connection, id))
+    }
+
+    /// Where a job is, as far as the store knows.
+    pub fn state_of(&self, id: u64) -> Result<Option<JobState>, StoreError> {
+        let word: Option<String> = self.read(|connection| {
+            connection.prepare_cached("SELECT state FROM jobs WHERE id = ?1")?.query_row([id], |row| row.get(0)).optional()
+        })?;
+        Ok(word.and_then(|word| JobState::from_word(&word)))
+    }
+
+    /// Jobs that are over, the latest first.
+    pub fn past(&self, past: &Past) -> Result<Vec<JobRecord>, StoreError> {
+        let before = past.before.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
+        let (state, pattern) = (past.state.map(JobState::word), past.pattern());
+        let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE state IN ('done','failed','cancelled','lost')");
+        let mut parameters: Vec<&dyn ToSql> = Vec::new();
+        let conditions: [(&str, Option<&dyn ToSql>); 7] = [
+            ("id < ?", before.as_ref().map(|value| value as _)),
+            ("state = ?", state.as_ref().map(|value| value as _)),
+            ("user = ?", past.user.as_ref().map(|value| value as _)),
+            ("json_extract(spec, '$.project') = ?", past.project.as_ref().map(|value| value as _)),
+            ("finished_ns >= ?", past.since_ns.as_ref().map(|value| value as _)),
+            ("finished_ns < ?", past.until_ns.as_ref().map(|value| value as _)),
+            // Bytes that are no text are written down in a way that hides them from a first look.
+            ("(spec LIKE ? OR spec LIKE '%base64%')", pattern.as_ref().map(|value| value as _)),
+        ];
+        for (condition, parameter) in conditions {
+            if let Some(parameter) = parameter {
+                parameters.push(parameter);
+                sql.push_str(" AND ");
+                sql.push_str(condition);
+            }
+        }
+        sql.push_str(" ORDER BY id DESC");
+        self.read(|connection| {
+            let mut query = connection.prepare_cached(&sql)?;
+            let parameters = parameters.as_slice();
+            let records = query.query_map(parameters, read_job)?.filter(|record| match (record, &past.text) {
+                (Ok(record), Some(text)) => crate::http::says(record, text),
+                _ => true,
+            });
+            records.take(past.limit).collect()
+        })
+    }
+
+    /// The number of the last event.
+    pub fn newest_event(&self) -> Result<u64, StoreError> {
+        let newest: Option<u64> =
+            self.read(|connection| connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0)))?;
+        Ok(newest.unwrap_or(0))
+    }
+
+    /// Events after a number.
+    pub fn events_after(&self, seq: u64, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {EVENT_COLUMNS} FROM events WHERE seq > ?1 AND kind NOT IN ({}) ORDER BY seq LIMIT ?2",
+                    journal::INNER.map(|word| format!("'{word}'")).join(",")
+                ))?
+                .query_map(params![seq, limit], read_event)?
+                .collect()
+        })
+    }
+
+    /// Anything else that only reads.
+    pub fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        query(&self.connection).map_err(|source| explain(&self.path, source))
+    }
+}

@@ -1,0 +1,243 @@
+//! A job as the store and the queue keep it.
+
+use crate::api::text::Text;
+use crate::api::{self, JobState, Submit};
+use crate::store::journal::{Stamp, Submission};
+use rota_core::StopCause;
+use serde::{Deserialize, Serialize};
+use std::ops::Not;
+use std::sync::Arc;
+
+/// What a user asked for, after arrays and sweeps were taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    /// As it was submitted, with the command of this job alone and without its environment.
+    #[serde(flatten)]
+    pub ask: Submit,
+    /// Group ids it runs with besides the owner's own, for a root daemon.
+    pub gid: u32,
+    /// Its place in an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array_index: Option<u64>,
+    /// Its values in a sweep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<(String, String)>,
+    /// The process a claim is tied to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Holder>,
+    /// The class its memory is learned under, where that is predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// It is run to learn how much memory its class needs.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub is_profile_run: bool,
+    /// What a client of watchmen asked for, if it is one's claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<crate::watchmen::clients::Wish>,
+}
+
+/// The process whose life a claim is tied to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot: tells it from another with the same number.
+    pub start_ticks: u64,
+    /// In which boot.
+    pub boot_id: String,
+}
+
+/// A job with all that became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobRecord {
+    /// Its number, never used again.
+    pub id: u64,
+    /// Whose.
+    pub uid: u32,
+    /// The owner's name.
+    pub user: String,
+    /// What was asked for.
+    pub spec: Arc<Spec>,
+    /// Row of its environment.
+    pub env_id: i64,
+    /// Where it is.
+    pub state: JobState,
+    /// Held by its user.
+    pub user_hold: bool,
+    /// Exit code of the last attempt.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it.
+    pub signal: Option<i32>,
+    /// Why it ended as it did, or a lasting reason for waiting.
+    pub reason: Option<String>,
+    /// UUIDs of its GPUs: of this run, or the last.
+    pub gpu_uuids: Vec<String>,
+    /// Their indices then.
+    pub gpu_indices: Vec<u32>,
+    /// Wall-clock times, in nanoseconds since 1970.
+    pub submitted_ns: i64,
+    /// Of the last attempt.
+    pub started_ns: Option<i64>,
+    /// Of the end.
+    pub finished_ns: Option<i64>,
+    /// The queue's own times, in nanoseconds, which no change of the clock touches.
+    pub arrived_at: u64,
+    /// Of the last attempt.
+    pub started_at: Option<u64>,
+    /// Starts so far.
+    pub attempts: u32,
+    /// Attempts that failed.
+    pub failures: u32,
+    /// Times it lost its GPUs to others.
+    pub preemptions: u32,
+    /// GPU time of earlier attempts that counts as progress.
+    pub service_ns: u64,
+    /// Not to be tried again before, in the queue's time.
+    pub not_before: Option<u64>,
+    /// Somebody asked for its end.
+    pub cancel: bool,
+    /// Why the job is being stopped, while it is.
+    pub stop_cause: Option<StopCause>,
+    /// Whether the job waits because its user has as many GPUs as one user may have.
+    pub quota_hold: bool,
+    /// What tells this run from any other that ever had its directory.
+    pub identity: Option<String>,
+    /// Memory it is given on each GPU, where that is not what was asked for: predicted, or raised because it was not enough.
+    pub memory_mib: Option<u32>,
+    /// How often that was not enough.
+    pub ooms: u32,
+    /// The most memory seen on one of its GPUs.
+    pub peak_memory_mib: Option<u64>,
+    /// Energy of all attempts.
+    pub energy_joules: Option<f64>,
+}
+
+impl JobRecord {
+    /// The record of a job that was just accepted.
+    pub fn new(id: u64, request: &Submission, stamp: Stamp) -> Self {
+        let spec = request.spec.clone().unwrap_or_default();
+        Self {
+            id,
+            uid: request.uid,
+            user: request.user.clone(),
+            state: if spec.ask.hold { JobState::Held } else { JobState::Waiting },
+            user_hold: spec.ask.hold,
+            spec,
+            env_id: request.env_id,
+            exit_code: None,
+            signal: None,
+            reason: None,
+            gpu_uuids: Vec::new(),
+            gpu_indices: Vec::new(),
+            submitted_ns: stamp.wall_ns,
+            started_ns: None,
+            finished_ns: None,
+            arrived_at: stamp.at,
+            started_at: None,
+            attempts: 0,
+            failures: 0,
+            preemptions: 0,
+            service_ns: 0,
+            not_before: None,
+            cancel: false,
+            stop_cause: None,
+            quota_hold: false,
+            identity: None,
+            memory_mib: request.memory_mib,
+            ooms: 0,
+            peak_memory_mib: None,
+            energy_joules: None,
+        }
+    }
+
+    /// Whether it is a claim.
+    pub fn is_claim(&self) -> bool {
+        self.spec.holder.is_some() || self.spec.client.is_some()
+    }
+
+    /// Whether it runs under MPS.
+    pub fn is_under_mps(&self) -> bool {
+        self.spec.ask.mps || self.spec.ask.threads_percent.is_some()
+    }
+
+    /// Memory it is given on each GPU; `None` if it has its GPUs to itself.
+    pub fn memory(&self) -> Option<u32> {
+        self.memory_mib.or(self.spec.ask.memory_mib)
+    }
+
+    /// What is run: as it was submitted, with its number behind it where that was asked for.
+    pub fn command(&self) -> Vec<Text> {
+        let number = self.spec.ask.number_argument.as_ref().map(|argument| Text::from(format!("{argument}{}", self.id).as_str()));
+        self.spec.ask.command.iter().cloned().chain(number).collect()
+    }
+
+    /// Where the files of an attempt are, below the state directory.
+    pub fn run_dir(&self, state_dir: &std::path::Path) -> std::path::PathBuf {
+        state_dir.join("jobs").join(self.id.to_string()).join(self.attempts.to_string())
+    }
+
+    /// Where its output is.
+    pub fn log_path(&self, state_dir: &std::path::Path) -> Option<std::path::PathBuf> {
+        (self.attempts > 0 && !self.is_claim()).then(|| self.run_dir(state_dir).join("log"))
+    }
+
+    /// What its users see.
+    pub fn view(&self, state_dir: &std::path::Path, reason: Option<String>, position: Option<u64>) -> api::Job {
+        let ask = &self.spec.ask;
+        let has_gpus = !self.gpu_indices.is_empty() || (self.state.has_gpus() && ask.gpus == 0);
+        api::Job {
+            id: self.id,
+            name: ask.name.clone(),
+            user: self.user.clone(),
+            project: ask.project.clone(),
+            state: self.state,
+            exit_code: self.exit_code,
+            signal: self.signal,
+            reason: reason.or_else(|| self.reason.clone()),
+            command: self.command(),
+            cwd: ask.cwd.clone(),
+            gpus_requested: ask.gpus,
+            gpu_indices: has_gpus.then(|| self.gpu_indices.clone()),
+            gpu_uuids: has_gpus.then(|| self.gpu_uuids.clone()),
+            gpu_types: ask.gpu_types.clone(),
+            memory_mib: self.memory(),
+            peak_memory_mib: self.peak_memory_mib,
+            profile: self.spec.profile.clone(),
+            job_type: self.spec.ask.job_type.clone(),
+            is_profile_run: self.spec.is_profile_run,
+            out_of_memory: self.ooms,
+            share: ask.share,
+            priority: ask.priority,
+            submitted_at: crate::clock::rfc3339(self.submitted_ns),
+            started_at: self.started_ns.map(crate::clock::rfc3339),
+            finished_at: self.finished_ns.map(crate::clock::rfc3339),
+            attempts: self.attempts,
+            retries: ask.retries,
+            after: ask.after.clone(),
+            estimate_seconds: ask.estimate_seconds,
+            time_limit_seconds: ask.time_limit_seconds,
+            preemptible: ask.preemptible,
+            energy_wh: self.energy_joules.map(|joules| joules / 3600.0),
+            log_path: self.log_path(state_dir).map(|path| path.to_string_lossy().into_owned()),
+            claim: self.is_claim(),
+            position,
+        }
+    }
+}
+
+/// Puts one value in the place of `{name}` everywhere in a command.
+pub fn fill_in(command: &[Text], name: &str, value: &str) -> Vec<Text> {
+    let mark = format!("{{{name}}}").into_bytes();
+    let fill = |text: &Text| {
+        let mut filled = Vec::with_capacity(text.0.len());
+        let mut rest = text.0.as_slice();
+        while let Some(at) = rest.windows(mark.len()).position(|window| window == mark) {
+            filled.extend_from_slice(&rest[..at]);
+            filled.extend_from_slice(value.as_bytes());
+            rest = &rest[at + mark.len()..];
+        }
+        filled.extend_from_slice(rest);
+        Text(filled)
+    };
+    command.iter().map(fill).collect()
+}

@@ -1,0 +1,188 @@
+//! The board: what other threads may read while the queue works: jobs that are not over, GPUs, and a stream of events.
+
+use crate::access::tokens::Tokens;
+use crate::api;
+use crate::store::record::JobRecord;
+use crate::watchmen::clients::Clients;
+use bytes::Bytes;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::broadcast;
+
+/// Events that a slow reader may fall behind before it misses some.
+const EVENTS_KEPT: usize = 4096;
+
+/// The shared view. The queue's thread writes it, all others read it.
+pub struct Board {
+    /// The daemon's counters.
+    pub metrics: crate::view::metrics::Metrics,
+    view: RwLock<View>,
+    events: broadcast::Sender<Arc<BroadcastEvent>>,
+    told: AtomicU64,
+    /// The tokens that are good on the port.
+    pub tokens: Tokens,
+}
+
+/// An event, and the bytes that listeners are sent of it: made once, however many listeners there are.
+pub struct BroadcastEvent {
+    event: api::LiveEvent,
+    frame: OnceLock<Bytes>,
+}
+
+impl BroadcastEvent {
+    /// As it goes over the wire.
+    pub fn frame(&self) -> Bytes {
+        self.frame.get_or_init(|| frame(&self.event)).clone()
+    }
+}
+
+impl std::ops::Deref for BroadcastEvent {
+    type Target = api::LiveEvent;
+
+    fn deref(&self) -> &api::LiveEvent {
+        &self.event
+    }
+}
+
+/// One event in the form of server-sent events. JSON has no line breaks, and kinds are words.
+pub fn frame(event: &api::LiveEvent) -> Bytes {
+    let data = serde_json::to_string(event).unwrap_or_default();
+    format!("id: {}\nevent: {}\ndata: {data}\n\n", event.seq, event.kind).into()
+}
+
+/// What is on the board.
+#[derive(Default)]
+pub struct View {
+    /// Jobs that are not over.
+    pub jobs: BTreeMap<u64, Arc<JobRecord>>,
+    /// The GPUs as last seen.
+    pub gpus: Vec<api::Gpu>,
+    /// The policy in force.
+    pub policy: String,
+    /// Whether nothing is started.
+    pub draining: bool,
+    /// Starts that waiting jobs can count on, in nanoseconds since 1970.
+    pub promises: HashMap<u64, i64>,
+    /// The reasons of jobs that wait for something other than GPUs.
+    pub notes: HashMap<u64, String>,
+    /// What an administrator should look at.
+    pub warnings: BTreeMap<&'static str, String>,
+    /// Decisions of the scheduler since the daemon started.
+    pub decisions: u64,
+    /// The longest of them.
+    pub decision_seconds_max: f64,
+    /// Energy and memory of running jobs, newer than their records.
+    pub measured: HashMap<u64, Measured>,
+    /// Clients of watchmen, also those that are done.
+    pub clients: Clients,
+}
+
+/// What was measured of a running job.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Energy of all attempts.
+    pub energy_joules: f64,
+    /// The most memory seen on one GPU.
+    pub peak_memory_mib: u64,
+    /// Memory now, on all its GPUs.
+    pub memory_mib: u64,
+    /// Use of its GPUs now, 0 to 100, where known.
+    pub utilisation_percent: Option<f64>,
+    /// Power it draws now.
+    pub power_watts: Option<f64>,
+}
+
+impl Default for Board {
+    fn default() -> Self {
+        Self {
+            metrics: crate::view::metrics::Metrics::default(),
+            view: RwLock::default(),
+            events: broadcast::channel(EVENTS_KEPT).0,
+            told: AtomicU64::new(0),
+            tokens: Tokens::default(),
+        }
+    }
+}
+
+impl Board {
+    /// Locks the view for reading.
+    pub fn read(&self) -> RwLockReadGuard<'_, View> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the view for a change.
+    pub fn write(&self) -> RwLockWriteGuard<'_, View> {
+        self.view.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends an event to all listeners.
+    pub fn tell(&self, event: api::LiveEvent) {
+        self.told.fetch_add(1, Ordering::Release);
+        // An event without listeners is no fault.
+        _ = self.events.send(Arc::new(BroadcastEvent { event, frame: OnceLock::new() }));
+    }
+
+    /// How much was told so far: what was made of the board before the last of it is out of date.
+    pub fn told(&self) -> u64 {
+        self.told.load(Ordering::Acquire)
+    }
+
+    /// Listens from now on.
+    pub fn listen(&self) -> broadcast::Receiver<Arc<BroadcastEvent>> {
+        self.events.subscribe()
+    }
+}
+
+impl View {
+    /// Why a job that is not over is where it is, in one line.
+    pub fn reason(&self, record: &JobRecord) -> Option<String> {
+        if record.state != api::JobState::Waiting {
+            return None;
+        }
+        if let Some(note) = self.notes.get(&record.id) {
+            return Some(note.clone());
+        }
+        if let Some(after) = record.spec.ask.after.iter().find(|after| self.jobs.contains_key(&after.id)) {
+            return Some(format!("waits for job {}", after.id));
+        }
+        if record.not_before.is_some() {
+            let why = record.reason.as_deref().unwrap_or("it failed");
+            return Some(format!("attempt {} ended: {why}; it is tried again soon", record.attempts));
+        }
+        if self.draining {
+            return Some("the queue is drained; `rota resume` starts it again".to_owned());
+        }
+        let ask = &record.spec.ask;
+        if ask.gpus == 0 {
+            return Some("all processor slots are taken".to_owned());
+        }
+        let usable = self.gpus.iter().filter(|gpu| {
+            (ask.gpu_ids.is_empty() || ask.gpu_ids.contains(&gpu.index))
+                && (ask.gpu_types.is_empty() || ask.gpu_types.contains(&gpu.kind))
+        });
+        let (mut all, mut free) = (0, 0);
+        for gpu in usable {
+            all += 1;
+            free += u32::from(gpu.state == api::GpuState::Free);
+        }
+        let promised = self.promises.get(&record.id).map(|at| format!("; starts about {}", crate::clock::rfc3339(*at)));
+        let memory = ask.memory_mib.map_or(String::new(), |memory| format!(" with {memory} MiB"));
+        Some(format!("needs {} GPU{}{memory}; {free} of {all} free{}", ask.gpus, plural(ask.gpus), promised.unwrap_or_default()))
+    }
+
+    /// What users see of a job.
+    pub fn job(&self, record: &JobRecord, state_dir: &std::path::Path) -> api::Job {
+        let mut job = record.view(state_dir, self.reason(record), None);
+        if let Some(measured) = self.measured.get(&record.id) {
+            job.energy_wh = Some(measured.energy_joules / 3600.0);
+            job.peak_memory_mib = Some(measured.peak_memory_mib).filter(|peak| *peak > 0);
+        }
+        job
+    }
+}
+
+/// An s, where there are several.
+pub fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}

@@ -1,0 +1,241 @@
+//! Explain: everything that stands in a waiting job's way, with numbers.
+
+use crate::api::{Blocker, Explanation, JobState};
+use crate::clock::rfc3339;
+use crate::machine::platform::{Caller, Platform, Refusal, RefusalKind};
+use crate::queue::world::{LiveWorld, no_such_job};
+use crate::store::record::JobRecord;
+use crate::view::board::plural;
+use rota_core::{GpuId, JobId};
+use rota_engine::State;
+use rota_engine::explain::GpuBlocker;
+
+fn blocker(kind: &str, text: String) -> Blocker {
+    Blocker { kind: kind.to_owned(), text, gpu: None, job: None, pid: None }
+}
+
+impl<P: Platform> LiveWorld<P> {
+    pub(crate) fn explain(&self, id: u64, _: &Caller, state: &State) -> Result<Explanation, Refusal> {
+        let Some(record) = self.records.jobs.get(&id) else {
+            let record = self.journal.store.job(id).map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))?;
+            let record = record.ok_or_else(|| no_such_job(id))?;
+            let reason = record.reason.clone().unwrap_or_else(|| format!("it is {}", record.state.word()));
+            return Ok(Explanation { id, state: record.state, reason, blockers: Vec::new(), earliest_start: None });
+        };
+        if record.state.has_gpus() {
+            let gpus = record.gpu_indices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let since = record.started_ns.map(rfc3339).unwrap_or_default();
+            let place = if gpus.is_empty() { "without a GPU".to_owned() } else { format!("on GPU {gpus}") };
+            let reason = format!("it is {} {place} since {since}", record.state.word());
+            return Ok(Explanation { id, state: record.state, reason, blockers: Vec::new(), earliest_start: None });
+        }
+        let mut blockers = self.other_blockers(record);
+        let earliest = self.board.read().promises.get(&id).copied();
+        if blockers.is_empty() {
+            blockers = self.gpu_blockers(record, state);
+        }
+        let head = what_it_needs(record);
+        let texts = blockers.iter().map(|blocker| blocker.text.as_str()).collect::<Vec<_>>().join(", ");
+        let reason = match (record.state, blockers.first().map(|first| first.kind.as_str())) {
+            (JobState::Waiting, Some("gpu" | "order")) => format!("{head}; {texts}"),
+            (_, None) => format!("{head}; it is about to start"),
+            _ => texts,
+        };
+        let earliest_start = earliest.or_else(|| self.earliest(record)).map(rfc3339);
+        Ok(Explanation { id, state: record.state, reason, blockers, earliest_start })
+    }
+
+    /// Reasons that have nothing to do with GPUs.
+    fn other_blockers(&self, record: &JobRecord) -> Vec<Blocker> {
+        let mut blockers = Vec::new();
+        if record.user_hold {
+            blockers.push(blocker("hold", format!("it is held; `rota release {}` lets it go", record.id)));
+        }
+        for after in &record.spec.ask.after {
+            if let Some(other) = self.records.jobs.get(&after.id) {
+                let text = format!("it waits for job {}, which is {}", after.id, other.state.word());
+                blockers.push(Blocker { job: Some(after.id), ..blocker("dependency", text) });
+            }
+        }
+        if let Some(due) = record.not_before {
+            let ahead = due.saturating_sub(self.platform.now().0).cast_signed();
+            let at = rfc3339(self.platform.wall_ns() + ahead);
+            let why = record.reason.as_deref().unwrap_or("it failed");
+            blockers.push(blocker("retry", format!("attempt {} ended: {why}; it is tried again at {at}", record.attempts)));
+        }
+        if record.quota_hold {
+            let most = self.config.users.quota_of(&record.user).gpus.unwrap_or(0);
+            blockers.push(blocker("quota", format!("{} may have {most} GPUs at once, and has them", record.user)));
+        }
+        if self.switches.is_draining {
+            blockers.push(blocker("drain", "the queue is drained: nothing is started until `rota resume`".to_owned()));
+        }
+        if let Some(problem) = self.board.read().warnings.get("store") {
+            blockers.push(blocker("disk", problem.clone()));
+        }
+        blockers
+    }
+
+    /// For each GPU the job might use, why it does not have it.
+    fn gpu_blockers(&self, record: &JobRecord, state: &State) -> Vec<Blocker> {
+        let ask = &record.spec.ask;
+        let mut blockers = Vec::new();
+        let mut free = Vec::new();
+        for (index, device) in self.devices.machine.devices.iter().enumerate() {
+            let gpu = GpuId::from_index(index);
+            let kind = &self.devices.machine.kinds[index];
+            if (!ask.gpu_ids.is_empty() && !ask.gpu_ids.contains(&device.index))
+                || (!ask.gpu_types.is_empty() && !ask.gpu_types.contains(kind))
+            {
+                continue;
+            }
+            match self.gpu_blocker(record, gpu, state) {
+                Some(found) => blockers.push(Blocker { gpu: Some(device.index), ..found }),
+                None => free.push(device.index),
+            }
+        }
+        if ask.gpus == 0 {
+            return vec![blocker("order", "all processor slots are taken".to_owned())];
+        }
+        if free.len() >= ask.gpus as usize {
+            // There is room: somebody else has a better claim to it.
+            let view = self.board.read();
+            let promised = view.promises.iter().min_by_key(|(_, at)| **at);
+            let text = match promised {
+                Some((job, at)) if *job != record.id => {
+                    format!("GPU {} would do, but job {job} is to have it from about {}", list(&free), rfc3339(*at))
+                }
+                _ => format!("GPU {} would do; jobs before it come first (policy `{}`)", list(&free), self.switches.policy),
+            };
+            let job = promised.map(|(job, _)| *job).filter(|job| *job != record.id);
+            blockers.insert(0, Blocker { job, ..blocker("order", text) });
+        } else if !free.is_empty() {
+            blockers.insert(0, blocker("gpu", format!("GPU {} is free", list(&free))));
+        }
+        blockers
+    }
+
+    /// Why a GPU cannot take a job, in words. The reason is the scheduler's own.
+    fn gpu_blocker(&self, record: &JobRecord, gpu: GpuId, state: &State) -> Option<Blocker> {
+        let device = &self.devices.machine.devices[gpu.index()];
+        let name = format!("GPU {}", device.index);
+        if self.devices.lost.contains(&gpu) {
+            return Some(blocker("gpu", format!("{name} is lost")));
+        }
+        if self.devices.drained.contains(&gpu) {
+            return Some(blocker("gpu", format!("{name} is drained")));
+        }
+        let found = self.row(record.id).filter(|job| job.index() < state.jobs.len())?;
+        let found = state.gpu_blocker(found, gpu)?;
+        if self.devices.held.contains(&gpu) {
+            return Some(blocker("gpu", format!("{name} is still held by the MPS server of jobs that have ended")));
+        }
+        let (jobs, text) = match &found {
+            GpuBlocker::NodeLost => return Some(blocker("gpu", format!("{name} is lost"))),
+            GpuBlocker::Outside => return Some(self.held_by_strangers(gpu, &name)),
+            GpuBlocker::Group(jobs) => {
+                let other = self.record_at(jobs)?;
+                let how = if other.is_under_mps() { format!("under MPS of {}", other.user) } else { "without MPS".to_owned() };
+                (jobs, format!("{name} runs job {} {how}, and is not shared with others", other.id))
+            }
+            GpuBlocker::Slower(jobs) => {
+                let (who, many) = (self.numbers(jobs), plural(jobs.len() as u32));
+                (jobs, format!("{name} has room, but with it beside job{many} {who} less would get done"))
+            }
+            GpuBlocker::Memory { jobs, left_mib } => {
+                let (who, many) = (self.numbers(jobs), plural(jobs.len() as u32));
+                (jobs, format!("{name} has {} of its memory left beside job{many} {who}", gib(u64::from(*left_mib))))
+            }
+            GpuBlocker::Taken(jobs) => {
+                let other = self.record_at(jobs)?;
+                let until = self.believed_end(other).map(|at| format!(" until about {}", rfc3339(at)));
+                let what = if other.is_claim() { "is claimed as job" } else { "runs job" };
+                (jobs, format!("{name} {what} {}{}", other.id, until.unwrap_or_default()))
+            }
+        };
+        Some(Blocker { job: jobs.first().and_then(|job| self.rows.id(*job)), ..blocker("gpu", text) })
+    }
+
+    fn record_at(&self, jobs: &[JobId]) -> Option<&JobRecord> {
+        self.records.jobs.get(&self.rows.id(*jobs.first()?)?).map(|record| &**record)
+    }
+
+    fn numbers(&self, jobs: &[JobId]) -> String {
+        jobs.iter().filter_map(|job| self.rows.id(*job)).map(|id| id.to_string()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn held_by_strangers(&self, gpu: GpuId, name: &str) -> Blocker {
+        let look = self.devices.telemetry.looks.get(gpu.index());
+        let stranger = look.and_then(|look| {
+            look.processes.iter().filter(|process| process.job.is_none()).max_by_key(|process| process.memory_mib)
+        });
+        let free = look.and_then(|look| look.reading.as_ref()).map_or(0, |reading| reading.memory_free_mib);
+        let held = match stranger {
+            Some(process) => {
+                let who = process.user.as_deref().map_or_else(|| "an unknown user".to_owned(), str::to_owned);
+                format!("held by pid {} of {who}", process.pid)
+            }
+            None => "held by nobody known".to_owned(),
+        };
+        let text = format!("{name} has {} free ({held})", gib(free));
+        Blocker { pid: stranger.map(|process| process.pid), ..blocker("gpu", text) }
+    }
+
+    /// When a running job is believed to end, in nanoseconds since 1970; nothing is said of one that said nothing.
+    fn believed_end(&self, record: &JobRecord) -> Option<i64> {
+        let believed = record.spec.ask.estimate_seconds.or(record.spec.ask.time_limit_seconds)?;
+        let end = record.started_ns? + (believed * 1e9) as i64;
+        Some(end.max(self.platform.wall_ns()))
+    }
+
+    /// The earliest start if the job were next: when enough of the GPUs it may use are believed to fall free.
+    fn earliest(&self, record: &JobRecord) -> Option<i64> {
+        let ask = &record.spec.ask;
+        if record.state != JobState::Waiting || ask.gpus == 0 || self.switches.is_draining {
+            return None;
+        }
+        let mut by_type: std::collections::HashMap<&str, Vec<i64>> = std::collections::HashMap::new();
+        for (index, device) in self.devices.machine.devices.iter().enumerate() {
+            let gpu = GpuId::from_index(index);
+            let kind = self.devices.machine.kinds[index].as_str();
+            let usable = (ask.gpu_ids.is_empty() || ask.gpu_ids.contains(&device.index))
+                && (ask.gpu_types.is_empty() || ask.gpu_types.iter().any(|accepted| accepted == kind));
+            if !usable
+                || self.devices.lost.contains(&gpu)
+                || self.devices.drained.contains(&gpu)
+                || self.devices.telemetry.strangers[index].share.0 > 0
+            {
+                continue;
+            }
+            let on_it = self.running().filter(|other| other.gpu_uuids.contains(&device.uuid));
+            let ends = on_it.map(|other| self.believed_end(other)).collect::<Option<Vec<_>>>();
+            // Somebody on it did not say how long.
+            if let Some(ends) = ends {
+                by_type.entry(kind).or_default().push(ends.into_iter().max().unwrap_or_else(|| self.platform.wall_ns()));
+            }
+        }
+        let starts = by_type.into_values().filter_map(|mut ends| {
+            ends.sort_unstable();
+            ends.get(ask.gpus as usize - 1).copied()
+        });
+        starts.min()
+    }
+}
+
+fn what_it_needs(record: &JobRecord) -> String {
+    let ask = &record.spec.ask;
+    match (ask.gpus, record.memory()) {
+        (0, _) => "needs a processor slot".to_owned(),
+        (gpus, Some(memory)) => format!("needs {gpus} × {}", gib(u64::from(memory))),
+        (gpus, None) => format!("needs {gpus} whole GPU{}", plural(gpus)),
+    }
+}
+
+fn list(indices: &[u32]) -> String {
+    indices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Memory as people say it.
+fn gib(mib: u64) -> String {
+    format!("{:.1} GiB", mib as f64 / 1024.0)
+}

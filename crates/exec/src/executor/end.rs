@@ -1,0 +1,58 @@
+//! How a run ended: one type for every executor.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::ExitRecord;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunEnd {
+    /// The run's supervisor wrote down how it ended.
+    Ended(Box<ExitRecord>),
+    /// The run may have run, and nobody can say how it ended.
+    Lost(LostCause),
+    /// The run may have run, and nobody can say how it ended because its node was restarted.
+    Rebooted,
+    /// The run never started and never will: the caller died before a supervisor came, or the run was stopped before.
+    NeverStarted,
+    /// The run never started and never will: its node could not make a process for it. The text says why.
+    NotLaunched(String),
+}
+
+impl RunEnd {
+    /// Whether it is certain that no process of the run ever was.
+    pub fn never_ran(&self) -> bool {
+        matches!(self, Self::NeverStarted | Self::NotLaunched(_))
+    }
+}
+
+/// Why nobody can say how a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LostCause {
+    /// The run's supervisor was killed.
+    SupervisorKilled,
+    /// The run's directory was removed.
+    DirectoryGone(PathBuf),
+    /// The run's directory belongs to another run, which had the same number in another database.
+    AnotherRun(PathBuf),
+    /// The run's node is gone for good.
+    NodeGone(String),
+}
+
+impl fmt::Display for LostCause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SupervisorKilled => formatter.write_str("its supervisor was killed, so nobody knows how it ended"),
+            Self::DirectoryGone(path) => {
+                write!(formatter, "its directory `{}` was removed, so nobody knows how it ended", path.display())
+            }
+            Self::AnotherRun(path) => write!(
+                formatter,
+                "its directory `{}` belongs to another run of the same number, as after a database was put back; submit it again",
+                path.display()
+            ),
+            Self::NodeGone(node) => write!(formatter, "node {node} is gone, so nobody knows how it ended"),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A run: its key, its identity, and everything that is needed to start it.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::NodeName;
+use crate::RunAs;
+
+/// One attempt of one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunKey {
+    /// The job's number.
+    pub job: u64,
+    /// The attempt, counted from 1.
+    pub attempt: u32,
+}
+
+impl fmt::Display for RunKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}", self.job, self.attempt)
+    }
+}
+
+/// What tells a run from every other, also from one of the same number in a database that was put back: random, and never given twice.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunIdentity(String);
+
+impl RunIdentity {
+    /// An identity that was written down.
+    pub fn from_text(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The identity to be written down.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The part of a run that is on one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The node.
+    pub node: NodeName,
+    /// The UUIDs of the devices that the run has there; none for a run without GPUs.
+    pub uuids: Vec<String>,
+}
+
+/// Everything that is needed to start a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRequest {
+    /// The run.
+    pub run: RunKey,
+    /// The identity that [`Executor::prepare`](super::Executor::prepare) gave to the run.
+    pub identity: RunIdentity,
+    /// The nodes of the run, at least one.
+    pub places: Vec<Place>,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// The environment of the user who submitted the job.
+    pub env: Vec<(OsString, OsString)>,
+    /// Variables that replace those of `env`. The executor adds those that say which devices the run has.
+    pub variables: Vec<(OsString, OsString)>,
+    /// The user to run as, if it is another than the executor's own.
+    pub run_as: Option<RunAs>,
+    /// How much of the output is kept.
+    pub log: LogSettings,
+    /// What the run may use.
+    pub limits: Limits,
+    /// How the run shares its GPU through MPS; `None` for a run that does not.
+    pub mps: Option<MpsSettings>,
+}
+
+/// How much of a run's output is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// The size at which another file is begun; 0 for no limit.
+    pub bytes_max: u64,
+    /// How many files are kept, the current one included.
+    pub files_max: u32,
+}
+
+/// What a run may use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// How long the run may take.
+    pub time: Option<Duration>,
+    /// How long the run has between the request to end and the end.
+    pub grace: Duration,
+    /// Memory of the node for the whole run.
+    pub memory_max_bytes: Option<u64>,
+    /// Processors for the whole run, as 1.5.
+    pub cpus_max: Option<f64>,
+}
+
+/// How a run shares its GPU through MPS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MpsSettings {
+    /// The owner of the job: all runs that share a GPU belong to one user.
+    pub uid: u32,
+    /// The part of the GPU's threads that the run may use.
+    pub threads_percent: Option<u8>,
+    /// The memory of the GPU that the run may use.
+    pub memory_mib: Option<u32>,
+}
+
+/// A run whose start was written down by an earlier caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownRun {
+    /// The run.
+    pub run: RunKey,
+    /// The identity written down with the start; `None` if the start is of a version without identities.
+    pub identity: Option<RunIdentity>,
+    /// The nodes and devices written down with the start.
+    pub places: Vec<Place>,
+    /// Whether the run shares its GPU through MPS.
+    pub is_under_mps: bool,
+}

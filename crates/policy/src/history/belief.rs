@@ -1,0 +1,121 @@
+//! What is believed of a job's length: the chance that it ends in each step, given that it gets there; and what follows from that.
+
+use super::steps::{STEPS, by_step, end_seconds, start_seconds, step_of};
+use serde::{Deserialize, Serialize};
+
+/// Hazards this close to 1 are taken for a little less: nothing learned from finitely many jobs is certain.
+const HAZARD_MAX: f64 = 0.999;
+/// Below this a step is as good as free of ends, and the mean time in it is its length.
+const RATE_MIN: f64 = 1e-9;
+
+/// Chances of ending, step by step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Belief {
+    /// For each step, minus the logarithm of the chance to get through it.
+    #[serde(with = "by_step")]
+    rates: [f64; STEPS],
+}
+
+/// Chance of getting through a stretch, and the mean time spent in it.
+fn stretch(rate: f64, seconds: f64) -> (f64, f64) {
+    let through = (-rate).exp();
+    (through, if rate < RATE_MIN { seconds } else { seconds * (1.0 - through) / rate })
+}
+
+impl Belief {
+    /// From the chance of ending in each step, given that the job reached it.
+    pub fn new(hazards: &[f64; STEPS]) -> Self {
+        Self { rates: hazards.map(|hazard| -(1.0 - hazard.clamp(0.0, HAZARD_MAX)).ln()) }
+    }
+
+    /// What lies ahead of a job that has run so long: rate and seconds of the rest of its step, then of each further step.
+    fn ahead(&self, attained_seconds: f64) -> impl Iterator<Item = (f64, f64)> {
+        let attained = if attained_seconds.is_finite() { attained_seconds.max(0.0) } else { 0.0 };
+        let now = step_of(attained);
+        (now..STEPS).map(move |step| {
+            let length = end_seconds(step) - start_seconds(step);
+            // A job past the last step has all of it before it once more.
+            let left = if step == now && attained < end_seconds(step) { end_seconds(step) - attained } else { length };
+            (self.rates[step] * left / length, left)
+        })
+    }
+
+    /// The Gittins index at the beginning of each step: the best chance of ending per second spent, over all times to stop at.
+    pub fn indices(&self) -> [f64; STEPS] {
+        let stretches: [(f64, f64); STEPS] =
+            std::array::from_fn(|step| stretch(self.rates[step], end_seconds(step) - start_seconds(step)));
+        std::array::from_fn(|first| {
+            let (mut reached, mut spent, mut best) = (1.0, 0.0, 0.0_f64);
+            for (through, mean) in &stretches[first..] {
+                spent += reached * mean;
+                reached *= through;
+                best = best.max((1.0 - reached) / spent);
+            }
+            best
+        })
+    }
+
+    /// Seconds within which a job that has run so long ends with this chance; `None` if not even the last step makes it that likely.
+    pub fn quantile(&self, attained_seconds: f64, chance: f64) -> Option<f64> {
+        let wanted = -(1.0 - chance.clamp(0.0, HAZARD_MAX)).ln();
+        let (mut rates, mut elapsed) = (0.0, 0.0);
+        for (rate, seconds) in self.ahead(attained_seconds) {
+            if rates + rate >= wanted {
+                return Some(elapsed + if rate > 0.0 { seconds * (wanted - rates) / rate } else { 0.0 });
+            }
+            rates += rate;
+            elapsed += seconds;
+        }
+        None
+    }
+
+    /// Mean seconds that a job still runs after so many; time past the last step is not counted.
+    pub fn mean_remaining(&self, attained_seconds: f64) -> f64 {
+        let (mut reached, mut spent) = (1.0, 0.0);
+        for (rate, seconds) in self.ahead(attained_seconds) {
+            let (through, mean) = stretch(rate, seconds);
+            spent += reached * mean;
+            reached *= through;
+        }
+        spent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_rate_forgets_how_long_a_job_ran() {
+        // Ends at a constant rate of one in 1,000 s: the index is that rate, and the median 693 s, wherever the job is.
+        let hazards = std::array::from_fn(|step| 1.0 - (-(end_seconds(step) - start_seconds(step)) / 1000.0).exp());
+        let belief = Belief::new(&hazards);
+        for step in [0, 5, 12] {
+            assert!((belief.indices()[step] - 1e-3).abs() < 1e-9, "{step}: {}", belief.indices()[step]);
+        }
+        for attained in [0.0, 3.0, 250.0] {
+            let median = belief.quantile(attained, 0.5).unwrap();
+            assert!((median - 693.147).abs() < 0.01, "{attained}: {median}");
+            assert!((belief.mean_remaining(attained) - 1000.0).abs() < 1.0);
+        }
+    }
+
+    #[test]
+    fn a_job_past_the_usual_length_is_believed_to_run_on() {
+        // Nine of ten jobs end before 10 s, the others live long.
+        let hazards = std::array::from_fn(|step| if step == 0 { 0.9 } else { 0.1 });
+        let belief = Belief::new(&hazards);
+        assert!(belief.quantile(0.0, 0.5).unwrap() < 10.0);
+        let medians = [20.0, 200.0, 2000.0].map(|attained| belief.quantile(attained, 0.5).unwrap());
+        assert!(medians[0] > 20.0 && medians[1] > 5.0 * medians[0] && medians[2] > 5.0 * medians[1], "{medians:?}");
+        assert!(belief.indices()[0] > 5.0 * belief.indices()[1], "{:?}", &belief.indices()[..2]);
+    }
+
+    #[test]
+    fn what_nobody_saw_end_has_no_quantile() {
+        let belief = Belief::new(&[0.0; STEPS]);
+        assert_eq!(belief.quantile(0.0, 0.5), None);
+        assert!(belief.indices()[0].abs() < 1e-300);
+        assert!(belief.mean_remaining(f64::NAN).is_finite() && belief.mean_remaining(1e12).is_finite());
+    }
+}

@@ -1,0 +1,143 @@
+//! Durations learned from the site's own jobs: for each class of jobs, how many reached each step of run time and how many ended in it.
+//!
+//! Classes go from coarse to fine ([`classes`]), and the chance of ending in a step is shrunk to that of the coarser class: a user with
+//! two jobs is believed to be much like the project, one with two hundred like that user. Jobs that still run count for the steps they
+//! have got to, so long jobs teach before they end and short ones do not make the rest look short. A [`History`] is a plain value: it can
+//! be cloned, saved, and updated job by job; it has no clock and sees nothing but what happened.
+
+pub mod belief;
+mod classes;
+pub mod steps;
+mod table;
+mod tracker;
+
+pub use belief::Belief;
+pub use classes::{JobTraits, Lineage};
+pub use tracker::{Tracker, attained_seconds};
+
+use classes::ClassKey;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use steps::STEPS;
+use table::Table;
+
+/// How many jobs of the coarser class a class begins with.
+const SHRINKAGE: f64 = 8.0;
+/// The chance of ending in a step before anything is known: the number of jobs that live to twice an age is 1/√2 of those that live to it.
+const HAZARD_UNKNOWN: f64 = 0.123;
+
+/// What the site's jobs have taught so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Saved", into = "Saved")]
+pub struct History {
+    classes: Vec<Class>,
+    class_of: HashMap<ClassKey, u32>,
+    names: BTreeMap<Box<str>, u32>,
+    ended: u64,
+    version: u64,
+}
+
+/// One class of jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Class {
+    key: ClassKey,
+    table: Table,
+}
+
+/// The form on the disk: what can be found again is left out.
+#[derive(Clone, Serialize, Deserialize)]
+struct Saved {
+    names: Vec<Box<str>>,
+    classes: Vec<Class>,
+    ended: u64,
+    version: u64,
+}
+
+impl From<History> for Saved {
+    fn from(history: History) -> Self {
+        let mut names = history.names.into_iter().map(|(text, number)| (number, text)).collect::<Vec<_>>();
+        names.sort_unstable();
+        let names = names.into_iter().map(|(_, text)| text).collect();
+        Self { names, classes: history.classes, ended: history.ended, version: history.version }
+    }
+}
+
+impl From<Saved> for History {
+    fn from(saved: Saved) -> Self {
+        let class_of = saved.classes.iter().zip(0..).map(|(class, row)| (class.key, row)).collect();
+        let names = saved.names.into_iter().zip(0..).collect();
+        Self { classes: saved.classes, class_of, names, ended: saved.ended, version: saved.version }
+    }
+}
+
+impl History {
+    /// The classes of a job, coarse to fine, made if they are new.
+    pub fn lineage(&mut self, traits: &JobTraits<'_>) -> Lineage {
+        let keys = classes::keys(traits, &mut |text| {
+            let next = self.names.len() as u32;
+            *self.names.entry(text.into()).or_insert(next)
+        });
+        let row = |key: ClassKey| {
+            *self.class_of.entry(key).or_insert_with(|| {
+                self.classes.push(Class { key, table: Table::default() });
+                self.classes.len() as u32 - 1
+            })
+        };
+        Lineage(keys.into_iter().map(row).collect())
+    }
+
+    /// A job got to a step: it began to run (step 0), or has run through the step before.
+    pub fn reach(&mut self, lineage: &Lineage, step: usize) {
+        self.version += 1;
+        for &row in &lineage.0 {
+            let Class { key, table } = &mut self.classes[row as usize];
+            table.reach(step, key.level.memory());
+        }
+    }
+
+    /// A job that ran ended in a step that it had reached.
+    pub fn end(&mut self, lineage: &Lineage, step: usize) {
+        self.version += 1;
+        self.ended += 1;
+        for &row in &lineage.0 {
+            let Class { key, table } = &mut self.classes[row as usize];
+            table.end(step, key.level.memory());
+        }
+    }
+
+    /// How many jobs ended so far.
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// How many jobs of the job's finest class that was ever seen ended, forgetting included; tells a guess from knowledge.
+    pub fn ended_alike(&self, lineage: &Lineage) -> f64 {
+        let own = lineage.0.iter().map(|row| &self.classes[*row as usize]).filter(|class| class.key.level.is_own());
+        own.map(|class| class.table.ended_sum(class.key.level.memory())).fold(0.0, f64::max)
+    }
+
+    /// Changes with everything learned.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What is believed of jobs with these classes.
+    pub fn belief(&self, lineage: &Lineage) -> Belief {
+        let mut hazards = [HAZARD_UNKNOWN; STEPS];
+        for &row in &lineage.0 {
+            let Class { key, table } = &self.classes[row as usize];
+            table.shrink(&mut hazards, SHRINKAGE, key.level.memory());
+        }
+        Belief::new(&hazards)
+    }
+
+    /// Bytes it takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        let class = |class: &Class| size_of::<Class>() + class.table.bytes() + size_of::<(ClassKey, u32)>() * 8 / 7;
+        let names = self.names.keys().map(|name| name.len() + size_of::<(Box<str>, u32)>()).sum::<usize>();
+        self.classes.iter().map(class).sum::<usize>() + names
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! Following the jobs of a snapshot: tells the history when a job begins to run, gets to a further step, or ends.
+//!
+//! What a job has behind it is measured in seconds on its best GPU type, so that slow GPUs do not make jobs look long. Nothing is
+//! learned from a job that never ran, and nothing of a job's length is read before it has ended.
+
+use super::steps::{STEPS, end_seconds, step_of};
+use super::{Belief, History, JobTraits, Lineage};
+use rota_core::{JobId, JobView, Phase, Renumbering, Snapshot, Span, Time};
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// A belief is made anew when its own class has changed, or when this much was learned anywhere.
+const STALE_AFTER: u64 = 256;
+
+/// A history that learns from the jobs of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Tracker {
+    history: History,
+    kinds: Vec<Kind>,
+    #[serde(skip)]
+    kind_of: HashMap<Lineage, u32>,
+    jobs: Vec<Track>,
+    /// Moments at which running jobs get to their next step; one that no longer holds is dropped when it comes up.
+    crossings: BinaryHeap<Reverse<(Time, JobId)>>,
+    /// Running jobs that got to a further step in the last look.
+    crossed: Vec<JobId>,
+}
+
+/// Jobs that share all their classes share what is believed of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Kind {
+    lineage: Lineage,
+    known: Option<Box<Known>>,
+}
+
+/// What was found for a kind, and when. It is written down although the history could tell it: it may be a little behind the history, and
+/// a tracker that was saved must go on as if it had not been.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "SavedKnown")]
+struct Known {
+    belief: Belief,
+    version: u64,
+    is_changed: bool,
+    #[serde(skip_serializing)]
+    indices: [f64; STEPS],
+}
+
+/// The form on the disk: the indices follow from the belief.
+#[derive(Deserialize)]
+struct SavedKnown {
+    belief: Belief,
+    version: u64,
+    is_changed: bool,
+}
+
+impl From<SavedKnown> for Known {
+    fn from(saved: SavedKnown) -> Self {
+        let indices = saved.belief.indices();
+        Self { belief: saved.belief, version: saved.version, is_changed: saved.is_changed, indices }
+    }
+}
+
+/// How far one job has got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Track {
+    /// Its kind, counted from 1; 0 before it arrived.
+    kind: u32,
+    /// Steps that were counted as reached in the present attempt.
+    reached: u8,
+    runs: bool,
+    /// How often it was started.
+    starts: u32,
+    /// Attempts that failed.
+    failures: u32,
+    crossing: Option<Time>,
+    /// Seconds it had behind it at the last look, and the GPU time it had received.
+    attained_seconds: f64,
+    service: Span,
+}
+
+impl Track {
+    /// Seconds that a job which left its GPUs for good had behind it, from the GPU time it received since the last look. What it is
+    /// said to have done then is no measure: a live job that ended has done all of its work, however long that was believed to be.
+    fn attained_at_end(&self, view: &JobView<'_>) -> f64 {
+        let gpus = f64::from(view.job.gpus) * view.job.share.fraction();
+        let ran_seconds = view.service().minus(self.service).seconds() / gpus;
+        self.attained_seconds + ran_seconds * view.state.speed / view.best_speed
+    }
+}
+
+/// Seconds that a job has behind it, on its best GPU type.
+pub fn attained_seconds(view: &JobView<'_>) -> f64 {
+    view.done().at_speed(view.best_speed).seconds()
+}
+
+impl Tracker {
+    /// Goes on from what was learned before.
+    pub fn with_history(history: History) -> Self {
+        Self { history, ..Self::default() }
+    }
+
+    /// What was learned.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Takes in what happened since the last look.
+    pub fn follow(&mut self, snapshot: &Snapshot<'_>) {
+        self.jobs.resize(snapshot.states.len(), Track::default());
+        self.crossed.clear();
+        while let Some(&Reverse((at, job))) = self.crossings.peek()
+            && at <= snapshot.now
+        {
+            self.crossings.pop();
+            if self.jobs[job.index()].crossing == Some(at) {
+                self.settle(&snapshot.view(job), snapshot.now);
+                self.crossed.push(job);
+            }
+        }
+        for view in snapshot.changed_jobs() {
+            self.settle(&view, snapshot.now);
+        }
+        for &job in snapshot.repaced {
+            self.settle(&snapshot.view(job), snapshot.now);
+        }
+        self.arrive(snapshot);
+    }
+
+    /// Gives new jobs their classes.
+    fn arrive(&mut self, snapshot: &Snapshot<'_>) {
+        for view in snapshot.changed_jobs() {
+            if self.jobs[view.id().index()].kind == 0 && view.state.phase.is_active() {
+                self.kind(&view, snapshot);
+                self.settle(&view, snapshot.now);
+            }
+        }
+    }
+
+    fn kind(&mut self, view: &JobView<'_>, snapshot: &Snapshot<'_>) {
+        let lineage = self.history.lineage(&JobTraits::of(view.job, &snapshot.bound.names, view.best_speed));
+        if self.kind_of.is_empty() {
+            self.kind_of = self.kinds.iter().zip(1..).map(|(kind, number)| (kind.lineage.clone(), number)).collect();
+        }
+        let next = self.kinds.len() as u32 + 1;
+        let number = *self.kind_of.entry(lineage).or_insert_with_key(|lineage| {
+            self.kinds.push(Kind { lineage: lineage.clone(), known: None });
+            next
+        });
+        self.jobs[view.id().index()].kind = number;
+    }
+
+    /// Counts the steps that a job has reached, and its end.
+    fn settle(&mut self, view: &JobView<'_>, now: Time) {
+        let track = self.jobs[view.id().index()];
+        if track.kind == 0 {
+            return;
+        }
+        let phase = view.state.phase;
+        let (starts, failures) = (view.state.starts, view.state.failures);
+        let mut next = Track { crossing: None, runs: phase.has_gpus(), starts, failures, ..track };
+        // A job may have been started and have ended between two looks.
+        let ran = track.runs || starts > track.starts;
+        // A failed attempt that is tried again begins from nothing: its end counts, and then the next beginning.
+        let has_ended = ran && (phase.is_over() || failures > track.failures);
+        let attained = if has_ended { track.attained_at_end(view) } else { attained_seconds(view) };
+        let step = step_of(attained);
+        (next.attained_seconds, next.service) = (if has_ended { 0.0 } else { attained }, view.service());
+        if ran || next.runs {
+            let kind = &mut self.kinds[track.kind as usize - 1];
+            for step in usize::from(track.reached)..=step {
+                self.history.reach(&kind.lineage, step);
+            }
+            next.reached = next.reached.max(step as u8 + 1);
+            if has_ended {
+                self.history.end(&kind.lineage, step);
+                next.reached = 0;
+            }
+            if let Some(known) = &mut kind.known {
+                known.is_changed = true;
+            }
+        }
+        if phase == Phase::Running && step + 1 < STEPS {
+            let left = end_seconds(step) - attained;
+            let speed = (view.state.speed / view.best_speed).max(1e-9);
+            let from = now.max(view.state.paced_from);
+            // One nanosecond more, so that rounding never wakes us just short of the step.
+            let at = from + Span::from_seconds(left).unwrap_or_default().at_speed(speed) + Span(1);
+            next.crossing = Some(at);
+            self.crossings.push(Reverse((at, view.id())));
+        }
+        self.jobs[view.id().index()] = next;
+    }
+
+    fn known(&mut self, job: JobId) -> Option<&Known> {
+        let number = self.jobs.get(job.index())?.kind as usize;
+        let kind = self.kinds.get_mut(number.checked_sub(1)?)?;
+        let version = self.history.version();
+        let is_stale = |known: &Known| known.version != version && (known.is_changed || version - known.version >= STALE_AFTER);
+        if kind.known.as_deref().is_none_or(is_stale) {
+            let belief = self.history.belief(&kind.lineage);
+            let indices = belief.indices();
+            kind.known = Some(Box::new(Known { belief, version, is_changed: false, indices }));
+        }
+        kind.known.as_deref()
+    }
+
+    /// The Gittins index of a job: its best chance of ending per second, from where it is.
+    pub fn index(&mut self, view: &JobView<'_>) -> f64 {
+        let step = step_of(attained_seconds(view));
+        self.known(view.id()).map_or(0.0, |known| known.indices[step])
+    }
+
+    /// What is believed of a job's length.
+    pub fn belief(&mut self, job: JobId) -> Option<&Belief> {
+        self.known(job).map(|known| &known.belief)
+    }
+
+    /// Running jobs that got to a further step in the last look.
+    pub fn crossed(&self) -> &[JobId] {
+        &self.crossed
+    }
+
+    /// When the next running job gets to its next step.
+    pub fn next_crossing(&mut self) -> Option<Time> {
+        while let Some(&Reverse((at, job))) = self.crossings.peek() {
+            if self.jobs[job.index()].crossing == Some(at) {
+                return Some(at);
+            }
+            self.crossings.pop();
+        }
+        None
+    }
+
+    /// Jobs have other rows from now on. What they taught stays.
+    pub fn renumber(&mut self, rows: &Renumbering) {
+        rows.keep(&mut self.jobs);
+        rows.rename(&mut self.crossed);
+        let kept = std::mem::take(&mut self.crossings).into_iter();
+        self.crossings = kept.filter_map(|Reverse((at, job))| Some(Reverse((at, rows.new_of(job)?)))).collect();
+    }
+
+    /// How much was learned so far; changes with everything learned.
+    pub fn version(&self) -> u64 {
+        self.history.version()
+    }
+}

@@ -1,0 +1,157 @@
+//! What a job's turn is worth to the lag policies, beside its speed: how far it is behind its fair share, and what is known of its length.
+
+use crate::history::Tracker;
+use rota_core::JobView;
+use serde::{Deserialize, Serialize};
+
+/// Seconds that soften the lag of a job that has done almost nothing yet.
+const LAG_SECONDS: f64 = 600.0;
+/// Seconds that soften how far behind a short job is, and from where on that counts.
+const BEHIND_SECONDS: f64 = 20.0;
+const BEHIND_MIN: f64 = 1.1;
+/// Seconds that soften the lag by which a job's turn is guarded: less of it would be on all the time, which is time slicing for ever.
+const GUARD_SECONDS: f64 = 7200.0;
+/// The lag from which on a job's turn is guarded, that at which it is guarded fully, and how many times it is worth then on one GPU.
+const GUARD_MIN: f64 = 1.03;
+const GUARD_FULL: f64 = 1.08;
+const GUARD_WORTH: f64 = 3.0;
+/// How much more lag than that is borne where restarts cost, for each part that staying is worth more.
+const GUARD_PATIENCE: f64 = 0.5;
+/// The least index: a job of which nobody ever saw the end is worth something all the same.
+const INDEX_MIN: f64 = 1e-12;
+/// Seconds that soften attained service.
+const SERVICE_SECONDS: f64 = 7200.0;
+
+/// What is known of a job's length.
+#[derive(Clone, Serialize, Deserialize)]
+pub enum Knowledge {
+    /// Nothing: jobs that have had little are worth a little more.
+    Nothing,
+    /// An estimate with a log-normal error: the table of its Gittins index.
+    Estimate(GittinsTable),
+    /// What earlier jobs taught about jobs like it.
+    History(Box<Tracker>),
+    /// The length itself.
+    Exact,
+}
+
+/// The worth of a job's turn. Work is measured in seconds on its best GPU type; `due_seconds` is what a private share would have done,
+/// `stay_bonus` how much more it is worth that a job stays where it is, `types` how many GPU types there are.
+pub fn worth(
+    view: &JobView<'_>,
+    due_seconds: f64,
+    fairness: f64,
+    knowledge: &mut Knowledge,
+    stay_bonus: f64,
+    types: usize,
+) -> f64 {
+    let done_seconds = view.done().at_speed(view.best_speed).seconds();
+    let lag = (due_seconds + LAG_SECONDS) / (done_seconds + LAG_SECONDS);
+    let by_length = match knowledge {
+        Knowledge::Nothing => {
+            (done_seconds + SERVICE_SECONDS).powf(-0.25) * guard(view.job.gpus, due_seconds, done_seconds, stay_bonus)
+        }
+        Knowledge::Estimate(table) => {
+            let estimate = view.believed_seconds().max(1e-3);
+            (table.index(done_seconds / estimate) / estimate).powf(0.25)
+        }
+        // Beside the differences in speed between GPU types, differences in length must not count in full: they are guesses.
+        Knowledge::History(tracker) => match types {
+            0 | 1 => tracker.index(view).max(INDEX_MIN),
+            _ => {
+                let guard = guard(view.job.gpus, due_seconds, done_seconds, stay_bonus);
+                tracker.index(view).max(INDEX_MIN).powf(0.25) * guard
+            }
+        },
+        Knowledge::Exact => {
+            let left = view.exact_work.unwrap_or(view.believed_work).minus(view.done()).at_speed(view.best_speed).seconds();
+            left.max(1.0).powf(-0.5)
+        }
+    };
+    lag.powf(fairness) * by_length
+}
+
+/// How many times more a job's turn is worth that is behind what a private share would have done for it.
+fn guard(gpus: u32, due_seconds: f64, done_seconds: f64, stay_bonus: f64) -> f64 {
+    // Short jobs are over before the lag, softened as it is, counts for much: whoever is clearly behind is worth more at once.
+    let behind = (due_seconds + BEHIND_SECONDS) / (done_seconds + BEHIND_SECONDS);
+    // A gang is matched by its worth for each GPU, so that many single jobs outweigh it long after it has fallen behind; and a job
+    // that crawls on a slow type all the time is behind by little more each hour. Beyond its fair share everybody counts in full.
+    let full = GUARD_FULL + GUARD_PATIENCE * stay_bonus;
+    let lag = (due_seconds + GUARD_SECONDS) / (done_seconds + GUARD_SECONDS);
+    let guarded = ((lag - GUARD_MIN) / (full - GUARD_MIN)).clamp(0.0, 1.0);
+    (behind / BEHIND_MIN).max(1.0) * (GUARD_WORTH * f64::from(gpus).sqrt()).powf(guarded)
+}
+
+/// The Gittins index of a job of estimated length 1 that has attained u: the best chance of ending per time spent, for a length whose
+/// logarithm is normal with mean 0 and deviation sigma.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct GittinsTable {
+    /// The index at attained service `FIRST * RATIO^i`.
+    values: Vec<f64>,
+}
+
+const FIRST: f64 = 1e-3;
+const RATIO: f64 = 1.1;
+const STEPS: usize = 160;
+
+impl GittinsTable {
+    /// The table for an error of deviation `sigma`.
+    pub fn new(sigma: f64) -> Self {
+        let grid = (0..STEPS * 2).map(|step| FIRST * RATIO.powf(step as f64)).collect::<Vec<_>>();
+        let survival = grid.iter().map(|&length| 1.0 - normal_cdf(length.ln() / sigma)).collect::<Vec<_>>();
+        // Time spent until each grid point by those that get there or end before: the integral of survival.
+        let mut spent = vec![FIRST];
+        for step in 1..grid.len() {
+            spent.push(spent[step - 1] + (grid[step] - grid[step - 1]) * 0.5 * (survival[step] + survival[step - 1]));
+        }
+        let index = |from: usize| {
+            let chances =
+                (from + 1..grid.len()).map(|until| (survival[from] - survival[until]) / (spent[until] - spent[from]).max(1e-300));
+            chances.fold(0.0, f64::max)
+        };
+        let mut values = (0..STEPS).map(index).collect::<Vec<_>>();
+        // Past what floating point can tell apart, nothing more is known: the index stays.
+        for step in 1..STEPS {
+            if !values[step].is_finite() || survival[step] < 1e-12 {
+                values[step] = values[step - 1];
+            }
+        }
+        Self { values }
+    }
+
+    /// The index after attained service `attained`, in parts of the estimate.
+    pub fn index(&self, attained: f64) -> f64 {
+        let step = ((attained / FIRST).max(1.0).ln() / RATIO.ln()) as usize;
+        self.values[step.min(STEPS - 1)].max(1e-12)
+    }
+}
+
+/// The standard normal distribution function (Abramowitz and Stegun 26.2.17; error below 1e-7).
+fn normal_cdf(value: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * value.abs());
+    let polynomial = t * (0.319_381_530 + t * (-0.356_563_782 + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
+    let tail = (-0.5 * value * value).exp() / (2.0 * std::f64::consts::PI).sqrt() * polynomial;
+    if value >= 0.0 { 1.0 - tail } else { tail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_normal_distribution_function() {
+        for (value, expected) in [(0.0, 0.5), (1.0, 0.841_344_7), (-1.96, 0.024_997_9), (3.0, 0.998_650_1)] {
+            assert!((normal_cdf(value) - expected).abs() < 1e-6, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_sure_estimate_gives_one_over_what_remains_and_an_unsure_one_falls_in_the_end() {
+        let sure = GittinsTable::new(0.02);
+        assert!((sure.index(0.01) - 1.0).abs() < 0.1, "{}", sure.index(0.01));
+        assert!((sure.index(0.5) - 2.0).abs() < 0.25, "{}", sure.index(0.5));
+        let unsure = GittinsTable::new(1.0);
+        assert!(unsure.index(30.0) < unsure.index(1.0));
+    }
+}

@@ -1,0 +1,8 @@
+//! Policies that divide time: an allocation says which share of its time each job should have, and credits make it so.
+
+mod claims;
+mod credit;
+mod entities;
+pub(crate) mod gandiva;
+pub(crate) mod pairing;
+pub(crate) mod time_sharing;

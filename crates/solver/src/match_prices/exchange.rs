@@ -1,0 +1,311 @@
+//! Exchanges: rows of different sizes take columns at given prices, then move, swap and replace each other as long as that raises the sum.
+
+use super::Matching;
+
+/// Exchanges looked at when a matching is improved: all there are for a few hundred rows, a limit for many thousand.
+const EXCHANGES_MAX: usize = 2_000_000;
+/// The least gain of an exchange, against the value it brings: rounding must not make two rows change places for ever.
+const LEAST_GAIN: f64 = 1e-9;
+/// The least gain of a row that several others make room for: less is not worth moving so many.
+const LEAST_REPLACEMENT: f64 = 0.2;
+
+/// A matching of gangs in the making: the room that is free, and the column of each row.
+pub(super) struct GangMatching<'a> {
+    pub(super) matching: &'a Matching<'a>,
+    pub(super) free: &'a mut [f64],
+    pub(super) column_of: &'a mut [Option<usize>],
+    /// Kept while a matching is improved.
+    pub(super) exits: &'a mut Exits,
+    /// Emptied before every use.
+    pub(super) keyed: &'a mut Vec<(f64, usize)>,
+}
+
+/// For each column, size and refuge, the row that loses least by going there from the column. With it an exchange is found without
+/// looking at the rows one by one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Exits {
+    /// The different sizes.
+    sizes: Vec<f64>,
+    /// The place of each row's size among them.
+    size_of: Vec<u32>,
+    /// Loss and row by column, size and refuge; the last refuge is to wait.
+    least: Vec<(f64, u32)>,
+    /// No row on a column ever had a smaller loss than this: most exchanges are ruled out by it alone.
+    lowest: Vec<f64>,
+}
+
+/// The exit of a column that no row could leave.
+const NO_EXIT: (f64, u32) = (f64::INFINITY, u32::MAX);
+
+/// A row that makes room, from which place in the table of exits.
+#[derive(Clone, Copy)]
+struct Exit {
+    change: f64,
+    row: usize,
+    refuge: Option<usize>,
+}
+
+impl Exits {
+    /// Forgets everything and takes up other rows.
+    fn renew(&mut self, sizes: &[f64], pools: usize) {
+        self.sizes.clear();
+        self.size_of.clear();
+        for size in sizes {
+            let known = self.sizes.iter().position(|known| known.to_bits() == size.to_bits());
+            let place = known.unwrap_or_else(|| {
+                self.sizes.push(*size);
+                self.sizes.len() - 1
+            });
+            self.size_of.push(place as u32);
+        }
+        self.least.clear();
+        self.least.resize(pools * self.sizes.len() * (pools + 1), NO_EXIT);
+        self.lowest.clear();
+        self.lowest.resize(pools, f64::INFINITY);
+    }
+
+    /// The exits of one size from a column.
+    fn of(&mut self, column: usize, size: usize, pools: usize) -> &mut [(f64, u32)] {
+        &mut self.least[(column * self.sizes.len() + size) * (pools + 1)..][..=pools]
+    }
+
+    /// Notes what a row on a column would lose.
+    fn note(&mut self, row: usize, column: usize, values: &[f64]) {
+        let size = self.size_of[row] as usize;
+        let mut lowest = self.lowest[column];
+        let exits = self.of(column, size, values.len());
+        for (refuge, exit) in exits.iter_mut().enumerate() {
+            let there = values.get(refuge).copied().unwrap_or(0.0);
+            let open = refuge == values.len() || (refuge != column && there > 0.0);
+            let loss = values[column] - there;
+            if open && (loss, row as u32) < *exit {
+                *exit = (loss, row as u32);
+                lowest = lowest.min(loss);
+            }
+        }
+        self.lowest[column] = lowest;
+    }
+}
+
+impl GangMatching<'_> {
+    fn place(&mut self, row: usize, column: usize) {
+        self.free[column] -= self.matching.sizes[row];
+        self.column_of[row] = Some(column);
+    }
+
+    /// Rows in the order of surplus per unit, each on its best column with room, if that is worth its price.
+    pub(super) fn take(&mut self, prices: &[f64]) {
+        let matching = self.matching;
+        let key = |row: usize| matching.best(row, prices, |_| true).map(|(_, surplus)| (surplus / matching.sizes[row], row));
+        self.keyed.clear();
+        self.keyed.extend((0..matching.sizes.len()).filter_map(key));
+        order(self.keyed);
+        for place in 0..self.keyed.len() {
+            let (row, free) = (self.keyed[place].1, &*self.free);
+            if let Some((column, surplus)) = matching.best(row, prices, |column| matching.sizes[row] <= free[column])
+                && surplus >= 0.0
+            {
+                self.place(row, column);
+            }
+        }
+    }
+
+    /// Rows still without a column, by value per unit over all entries, wherever there is room.
+    pub(super) fn fill(&mut self) {
+        let pools = self.matching.capacities.len();
+        self.keyed.clear();
+        for (row, _) in self.column_of.iter().enumerate().filter(|(_, column)| column.is_none()) {
+            for (column, &value) in self.matching.row(row).iter().enumerate() {
+                if value > 0.0 && self.matching.sizes[row] <= self.free[column] {
+                    self.keyed.push((value / self.matching.sizes[row], row * pools + column));
+                }
+            }
+        }
+        order(self.keyed);
+        for place in 0..self.keyed.len() {
+            let (row, column) = (self.keyed[place].1 / pools, self.keyed[place].1 % pools);
+            if self.column_of[row].is_none() && self.matching.sizes[row] <= self.free[column] {
+                self.place(row, column);
+            }
+        }
+    }
+
+    /// Moves, swaps and replacements that raise the sum, until none is left or the budget is used up.
+    pub(super) fn improve(&mut self) {
+        let (rows, pools) = (self.column_of.len(), self.free.len());
+        let mut budget = EXCHANGES_MAX;
+        self.exits.renew(self.matching.sizes, pools);
+        for row in 0..rows {
+            if let Some(column) = self.column_of[row] {
+                self.exits.note(row, column, self.matching.row(row));
+            }
+        }
+        loop {
+            let mut better = false;
+            for row in 0..rows {
+                for column in 0..pools {
+                    better |= self.improve_row(row, column, &mut budget);
+                    if budget == 0 {
+                        return;
+                    }
+                }
+            }
+            if !better {
+                return;
+            }
+        }
+    }
+
+    /// Brings a row to a column if that raises the sum: into free room, or by sending one other row from there to where it fits best.
+    fn improve_row(&mut self, row: usize, column: usize, budget: &mut usize) -> bool {
+        let (values, size) = (self.matching.row(row), self.matching.sizes[row]);
+        let current = self.column_of[row];
+        if current == Some(column) || values[column] <= 0.0 {
+            return false;
+        }
+        let gain = self.gain(row, column);
+        if size <= self.free[column] {
+            if gain > 0.0 {
+                self.shift(row, Some(column), budget);
+            }
+            return gain > 0.0;
+        }
+        *budget = budget.saturating_sub(self.exits.sizes.len());
+        if gain - self.exits.lowest[column] <= LEAST_GAIN * values[column] {
+            return false;
+        }
+        let Some(exit) = self.best_exit(row, column, gain) else { return false };
+        self.shift(exit.row, exit.refuge, budget);
+        self.shift(row, Some(column), budget);
+        true
+    }
+
+    /// The row whose leaving a column for `row` raises the sum most, and where it goes.
+    fn best_exit(&self, row: usize, column: usize, gain: f64) -> Option<Exit> {
+        let (pools, size, current) = (self.free.len(), self.matching.sizes[row], self.column_of[row]);
+        let mut best: Option<Exit> = None;
+        let mut most = LEAST_GAIN * self.matching.row(row)[column];
+        let exits = self.exits.least[column * self.exits.sizes.len() * (pools + 1)..].chunks_exact(pools + 1);
+        for (&other, exits) in self.exits.sizes.iter().zip(exits) {
+            if self.free[column] + other < size {
+                continue;
+            }
+            for (refuge, &(loss, leaver)) in exits.iter().enumerate() {
+                if gain - loss <= most {
+                    continue;
+                }
+                // What the row leaves behind is room for the other.
+                let vacated = if current == Some(refuge) { size } else { 0.0 };
+                if refuge == pools || other <= self.free[refuge] + vacated {
+                    most = gain - loss;
+                    best = Some(Exit { change: most, row: leaver as usize, refuge: (refuge < pools).then_some(refuge) });
+                }
+            }
+        }
+        best.filter(|exit| exit.change > 0.0)
+    }
+
+    /// Rows in the place of several that are together worth less than they gain, and those wherever they then fit: true if there were any.
+    ///
+    /// Exchanges of one row for another cannot do that: two small rows keep a gang out that is worth more than both.
+    pub(super) fn replace(&mut self) -> bool {
+        let (matching, rows) = (self.matching, self.column_of.len());
+        let mut replaced = false;
+        for column in 0..self.free.len() {
+            // A row that comes displaces rows that are worth at least this per unit: it rules out nearly all rows.
+            let mut least = self.least_per_unit(column);
+            let mut sorted = false;
+            for row in 0..rows {
+                let (gain, size) = (self.gain(row, column), matching.sizes[row]);
+                let fits = gain > 0.0 && size <= matching.capacities[column];
+                if !fits || gain - (size - self.free[column]) * least <= LEAST_REPLACEMENT * matching.row(row)[column] {
+                    continue;
+                }
+                if !std::mem::replace(&mut sorted, true) {
+                    self.cheapest_first(column);
+                }
+                if let Some(leavers) = self.leavers_for(row, column) {
+                    for place in 0..leavers {
+                        let leaver = self.keyed[place].1;
+                        self.free[column] += matching.sizes[leaver];
+                        self.column_of[leaver] = None;
+                    }
+                    if let Some(from) = self.column_of[row] {
+                        self.free[from] += matching.sizes[row];
+                    }
+                    self.place(row, column);
+                    (replaced, sorted, least) = (true, false, self.least_per_unit(column));
+                }
+            }
+        }
+        if replaced {
+            self.fill();
+        }
+        replaced
+    }
+
+    /// How many of the cheapest rows on a column must go for another, if they are together worth less than it gains.
+    fn leavers_for(&self, row: usize, column: usize) -> Option<usize> {
+        let (mut room, mut loss, mut leavers) = (self.free[column], LEAST_REPLACEMENT * self.matching.row(row)[column], 0);
+        let gain = self.gain(row, column);
+        while room < self.matching.sizes[row] && loss < gain {
+            let leaver = self.keyed.get(leavers)?.1;
+            room += self.matching.sizes[leaver];
+            loss += self.matching.row(leaver)[column];
+            leavers += 1;
+        }
+        (loss < gain).then_some(leavers)
+    }
+
+    /// What a row gains on a column over where it is; nothing where it is already or cannot be.
+    fn gain(&self, row: usize, column: usize) -> f64 {
+        let values = self.matching.row(row);
+        if values[column] <= 0.0 {
+            return 0.0;
+        }
+        values[column] - self.column_of[row].map_or(0.0, |current| values[current])
+    }
+
+    /// The least that a row on a column is worth per unit.
+    fn least_per_unit(&self, column: usize) -> f64 {
+        let there = self.column_of.iter().enumerate().filter(|(_, place)| **place == Some(column));
+        there.map(|(row, _)| self.matching.row(row)[column] / self.matching.sizes[row]).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The rows on a column, those worth least per unit first.
+    fn cheapest_first(&mut self, column: usize) {
+        let matching = self.matching;
+        self.keyed.clear();
+        let there = self.column_of.iter().enumerate().filter(|(_, place)| **place == Some(column));
+        self.keyed.extend(there.map(|(row, _)| (-matching.row(row)[column] / matching.sizes[row], row)));
+        order(self.keyed);
+    }
+
+    /// Moves a row to a column, or to wait, and keeps the exits.
+    fn shift(&mut self, row: usize, to: Option<usize>, budget: &mut usize) {
+        let (pools, size) = (self.free.len(), self.exits.size_of[row] as usize);
+        if let Some(from) = self.column_of[row].take() {
+            self.free[from] += self.matching.sizes[row];
+            let exits = self.exits.of(from, size, pools);
+            // Others are looked at again only if it was this row that would have lost least.
+            if exits.iter().any(|exit| exit.1 == row as u32) {
+                exits.fill(NO_EXIT);
+                *budget = budget.saturating_sub(self.column_of.len() / 8);
+                for (other, column) in self.column_of.iter().enumerate() {
+                    if *column == Some(from) && self.exits.size_of[other] as usize == size {
+                        self.exits.note(other, from, self.matching.row(other));
+                    }
+                }
+            }
+        }
+        if let Some(to) = to {
+            self.place(row, to);
+            self.exits.note(row, to, self.matching.row(row));
+        }
+    }
+}
+
+/// Falling keys; equal ones in the order of their indices.
+fn order(keyed: &mut [(f64, usize)]) {
+    keyed.sort_unstable_by(|left, right| right.0.total_cmp(&left.0).then(left.1.cmp(&right.1)));
+}
