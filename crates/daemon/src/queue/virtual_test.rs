@@ -356,7 +356,7 @@ fn platform(asks: &[Ask], script: &Script, restart_every: Option<u64>, starts: &
 /// The starts of a daemon, which ends and comes back every so often. Every other time it is killed rather than asked to end.
 fn starts_of_the_daemon(asks: &[Ask], script: &Script, setting: Setting<'_>, restart_every: Option<u64>) -> Vec<Start> {
     let starts = Rc::new(RefCell::new(Vec::new()));
-    let store = Store::open(std::path::Path::new(":memory:")).unwrap();
+    let store = Store::in_memory();
     let mut world = daemon(platform(asks, script, restart_every, &starts), store, setting);
     for lives in 0.. {
         let mut session = world.restore().unwrap();
@@ -598,7 +598,7 @@ proptest! {
 #[test]
 fn whoever_asks_first_finds_the_gpus() {
     let setting = Setting { policy: "fcfs", round: None };
-    let store = Store::open(std::path::Path::new(":memory:")).unwrap();
+    let store = Store::in_memory();
     let session = daemon(platform(&[], &Vec::new(), None, &Rc::default()), store, setting).restore().unwrap();
     assert_eq!(session.world.board.read().gpus.len(), machine().devices.len());
 }

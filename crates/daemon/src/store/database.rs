@@ -8,9 +8,10 @@ use crate::api::{JobState, LiveEvent};
 use crate::memory::profiles::{ClassKey, Profile, Profiles};
 use crate::store::journal::{self, QueueEvent, Stamp};
 use crate::store::record::{JobRecord, Spec};
+use crate::store::schema::MIGRATIONS;
 use crate::watchmen::clients::ClientRow;
 use rota_core::event::{EVENT_VERSION, EventKind};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, ToSql, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::os::unix::fs::OpenOptionsExt;
@@ -61,79 +62,8 @@ pub enum StoreError {
     },
 }
 
-const MIGRATIONS: &[&str] = &["
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE environments (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, content TEXT NOT NULL) STRICT;
-CREATE TABLE jobs (
-  id INTEGER PRIMARY KEY, uid INTEGER NOT NULL, user TEXT NOT NULL, key TEXT, spec TEXT NOT NULL,
-  env_id INTEGER NOT NULL REFERENCES environments(id), state TEXT NOT NULL, user_hold INTEGER NOT NULL, exit_code INTEGER, signal INTEGER,
-  reason TEXT, gpu_uuids TEXT NOT NULL, gpu_indices TEXT NOT NULL, submitted_ns INTEGER NOT NULL, started_ns INTEGER, finished_ns INTEGER,
-  arrived_at INTEGER NOT NULL, started_at INTEGER, attempts INTEGER NOT NULL, failures INTEGER NOT NULL, preemptions INTEGER NOT NULL,
-  service_ns INTEGER NOT NULL, not_before INTEGER, cancel INTEGER NOT NULL, peak_memory_mib INTEGER, energy_joules REAL) STRICT;
-CREATE INDEX jobs_unfinished ON jobs(id) WHERE state IN ('waiting','held','starting','running','stopping');
-CREATE INDEX jobs_finished ON jobs(finished_ns) WHERE finished_ns IS NOT NULL;
-CREATE INDEX jobs_key ON jobs(uid, key) WHERE key IS NOT NULL;
-CREATE TABLE events (seq INTEGER PRIMARY KEY, wall_ns INTEGER NOT NULL, at INTEGER NOT NULL, job INTEGER, kind TEXT NOT NULL, detail TEXT NOT NULL) STRICT;
-CREATE INDEX events_of_job ON events(job) WHERE job IS NOT NULL;
-CREATE TABLE gpu_samples (
-  gpu TEXT NOT NULL, wall_s INTEGER NOT NULL, span_s INTEGER NOT NULL, memory_used_mib REAL, utilisation REAL, memory_utilisation REAL,
-  power_watts REAL, temperature_c REAL, PRIMARY KEY (gpu, wall_s)) STRICT, WITHOUT ROWID;
-CREATE INDEX gpu_samples_by_time ON gpu_samples(wall_s);
-CREATE TABLE job_samples (
-  job INTEGER NOT NULL, wall_s INTEGER NOT NULL, span_s INTEGER NOT NULL, memory_mib REAL, utilisation REAL, power_watts REAL,
-  PRIMARY KEY (job, wall_s)) STRICT, WITHOUT ROWID;
-CREATE INDEX job_samples_by_time ON job_samples(wall_s);
-", "
-ALTER TABLE jobs ADD COLUMN memory_mib INTEGER;
-ALTER TABLE jobs ADD COLUMN ooms INTEGER NOT NULL DEFAULT 0;
-CREATE TABLE profiles (
-  uid INTEGER NOT NULL, class TEXT NOT NULL, gpu_type TEXT NOT NULL, content TEXT NOT NULL, PRIMARY KEY (uid, class, gpu_type)) STRICT, WITHOUT ROWID;
-", "
-CREATE TABLE tokens (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, hash BLOB NOT NULL UNIQUE, uid INTEGER NOT NULL, user TEXT NOT NULL, name TEXT NOT NULL, scope TEXT NOT NULL,
-  created_ns INTEGER NOT NULL, expires_ns INTEGER, used_ns INTEGER, UNIQUE (uid, name)) STRICT;
-", "
-CREATE TABLE runs (
-  job INTEGER NOT NULL, attempt INTEGER NOT NULL, user TEXT NOT NULL, name TEXT, project TEXT, gpus TEXT NOT NULL, share_milli INTEGER NOT NULL,
-  start_ns INTEGER NOT NULL, end_ns INTEGER, ending TEXT, energy_joules REAL, idle_s REAL, known_s REAL,
-  length_class INTEGER GENERATED ALWAYS AS (CASE
-    WHEN end_ns IS NULL THEN NULL
-    WHEN end_ns - start_ns <= 60000000000 THEN 0
-    WHEN end_ns - start_ns <= 3600000000000 THEN 1
-    WHEN end_ns - start_ns <= 86400000000000 THEN 2
-    WHEN end_ns - start_ns <= 2592000000000000 THEN 3
-    ELSE 4 END) VIRTUAL,
-  PRIMARY KEY (job, attempt)) STRICT, WITHOUT ROWID;
-CREATE INDEX gpu_samples_fine ON gpu_samples(wall_s) WHERE span_s < 60;
-CREATE INDEX job_samples_fine ON job_samples(wall_s) WHERE span_s < 60;
-CREATE INDEX runs_by_length ON runs(length_class, start_ns);
-CREATE TABLE gpus (uuid TEXT PRIMARY KEY, number INTEGER NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, seen_ns INTEGER NOT NULL) STRICT;
-INSERT OR IGNORE INTO runs (job, attempt, user, name, gpus, share_milli, start_ns, end_ns, ending, energy_joules)
-  SELECT began.job, json_extract(began.detail, '$.attempt'), jobs.user, json_extract(jobs.spec, '$.name'), json_extract(began.detail, '$.uuids'), 1000,
-    began.wall_ns, max(began.wall_ns, ended.wall_ns), ended.kind, CASE WHEN jobs.attempts = 1 THEN jobs.energy_joules END
-  FROM events AS began JOIN jobs ON jobs.id = began.job
-  LEFT JOIN events AS ended ON ended.seq = (
-    SELECT min(seq) FROM events AS later WHERE later.job = began.job AND later.seq > began.seq
-      AND later.kind IN ('finished','failed','preempted','evicted','retried','cancelled','lost'))
-  WHERE began.kind = 'started' AND json_array_length(began.detail, '$.uuids') > 0;
-", "
-CREATE TABLE clients (job INTEGER PRIMARY KEY, requested_ns INTEGER NOT NULL, tie TEXT) STRICT;
-", "
-CREATE TABLE notify_targets (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, uid INTEGER, user TEXT NOT NULL, kind TEXT NOT NULL, address TEXT NOT NULL, secret TEXT, on_events TEXT NOT NULL,
-  is_trusted INTEGER NOT NULL, told INTEGER NOT NULL, given_up INTEGER NOT NULL, problem TEXT) STRICT;
-", "
-ALTER TABLE events ADD COLUMN version INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE jobs ADD COLUMN stop_cause TEXT;
-ALTER TABLE jobs ADD COLUMN quota_hold INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE jobs ADD COLUMN identity TEXT;
-ALTER TABLE jobs ADD COLUMN priority INTEGER;
-UPDATE jobs SET stop_cause = '\"cancel\"' WHERE state = 'stopping';
-CREATE TABLE images (id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, content BLOB NOT NULL) STRICT;
-"];
-
 /// The columns of a job, in the order in which [`read_job`] takes them.
-const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
+pub(super) const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
                        finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, stop_cause, quota_hold, identity, priority";
 
 /// An event as it is read.
@@ -172,7 +102,16 @@ impl Store {
         // It holds environments, and with them secrets: whoever may look into the directory must not read them. SQLite gives its
         // other files the mode of this one. What cannot be made here is told by SQLite.
         _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        let connection = Connection::open(path).map_err(|source| explain(path, source))?;
+        Self::with(Connection::open(path).map_err(|source| explain(path, source))?, path)
+    }
+
+    /// A store that is kept in memory and is gone with its value.
+    #[cfg(test)]
+    pub fn in_memory() -> Self {
+        Self::with(Connection::open_in_memory().expect("memory"), Path::new("memory")).expect("an empty store")
+    }
+
+    fn with(connection: Connection, path: &Path) -> Result<Self, StoreError> {
         let mut store = Self { connection, path: path.to_owned(), environments: HashMap::new() };
         store.prepare().map_err(|error| match error {
             StoreError::Sqlite { source, .. } => explain(path, source),
@@ -528,7 +467,7 @@ mod erased {
     }
 }
 
-fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
+pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
     let json_error = |column: usize, error: serde_json::Error| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
     };
@@ -589,7 +528,7 @@ pub fn read_event(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
     Ok(StoredEvent { seq: row.get(0)?, wall_ns: row.get(1)?, at: row.get(2)?, job: row.get(3)?, kind: row.get(4)?, detail })
 }
 
-fn job_by_id(connection: &Connection, id: u64) -> rusqlite::Result<Option<JobRecord>> {
+pub(super) fn job_by_id(connection: &Connection, id: u64) -> rusqlite::Result<Option<JobRecord>> {
     if i64::try_from(id).is_err() {
         // No job was ever given such a number.
         return Ok(None);
@@ -598,7 +537,7 @@ fn job_by_id(connection: &Connection, id: u64) -> rusqlite::Result<Option<JobRec
 }
 
 /// Says what a fault of `SQLite` means to a person.
-fn explain(path: &Path, source: rusqlite::Error) -> StoreError {
+pub(super) fn explain(path: &Path, source: rusqlite::Error) -> StoreError {
     use rusqlite::ErrorCode;
     match source.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::DiskFull(path.to_owned()),
@@ -613,138 +552,4 @@ fn explain(path: &Path, source: rusqlite::Error) -> StoreError {
 
 fn is_full(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < 1 << 20)
-}
-
-/// Says whether a store is whole, beside the daemon that writes it or without one: how many jobs it has.
-pub fn check(path: &Path) -> Result<u64, StoreError> {
-    let archive = Archive::open(path)?;
-    let known = MIGRATIONS.len().cast_signed() as i64;
-    let (found, health, jobs): (i64, String, u64) = archive.read(|connection| {
-        let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        let health = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-        Ok((found, health, connection.query_row("SELECT count(*) FROM jobs", [], |row| row.get(0))?))
-    })?;
-    if found > known {
-        return Err(StoreError::Newer { path: path.to_owned(), found, known });
-    }
-    if health == "ok" { Ok(jobs) } else { Err(StoreError::Damaged { path: path.to_owned(), problem: health }) }
-}
-
-/// A reading connection, for whoever asks about the past.
-pub struct Archive {
-    connection: Connection,
-    path: PathBuf,
-}
-
-/// Which jobs of the past.
-#[derive(Clone, Debug, Default)]
-pub struct Past {
-    /// Only those below this number.
-    pub before: Option<u64>,
-    /// Only in this state.
-    pub state: Option<JobState>,
-    /// Only of this user.
-    pub user: Option<String>,
-    /// Only of this project.
-    pub project: Option<String>,
-    /// Only those that ended at or after this moment, in nanoseconds since 1970.
-    pub since_ns: Option<i64>,
-    /// Only those that ended before this moment.
-    pub until_ns: Option<i64>,
-    /// Only those with this in their name or their command, in lower case.
-    pub text: Option<String>,
-    /// No more than this.
-    pub limit: usize,
-}
-
-impl Past {
-    /// A part of the text that is the same in every way of writing it, for a first look at what is written down.
-    fn pattern(&self) -> Option<String> {
-        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "./=-".contains(letter);
-        let words = self.text.as_deref()?.split(|letter| !is_plain(letter));
-        words.max_by_key(|word| word.len()).map(|word| format!("%{word}%"))
-    }
-}
-
-impl Archive {
-    /// Opens a store for reading.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-            .and_then(|connection| connection.busy_timeout(std::time::Duration::from_secs(10)).map(|()| connection))
-            .map_err(|source| explain(path, source))?;
-        Ok(Self { connection, path: path.to_owned() })
-    }
-
-    /// One job.
-    pub fn job(&self, id: u64) -> Result<Option<JobRecord>, StoreError> {
-        self.read(|connection| job_by_id(connection, id))
-    }
-
-    /// Where a job is, as far as the store knows.
-    pub fn state_of(&self, id: u64) -> Result<Option<JobState>, StoreError> {
-        let word: Option<String> = self.read(|connection| {
-            connection.prepare_cached("SELECT state FROM jobs WHERE id = ?1")?.query_row([id], |row| row.get(0)).optional()
-        })?;
-        Ok(word.and_then(|word| JobState::from_word(&word)))
-    }
-
-    /// Jobs that are over, the latest first.
-    pub fn past(&self, past: &Past) -> Result<Vec<JobRecord>, StoreError> {
-        let before = past.before.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
-        let (state, pattern) = (past.state.map(JobState::word), past.pattern());
-        let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE state IN ('done','failed','cancelled','lost')");
-        let mut parameters: Vec<&dyn ToSql> = Vec::new();
-        let conditions: [(&str, Option<&dyn ToSql>); 7] = [
-            ("id < ?", before.as_ref().map(|value| value as _)),
-            ("state = ?", state.as_ref().map(|value| value as _)),
-            ("user = ?", past.user.as_ref().map(|value| value as _)),
-            ("json_extract(spec, '$.project') = ?", past.project.as_ref().map(|value| value as _)),
-            ("finished_ns >= ?", past.since_ns.as_ref().map(|value| value as _)),
-            ("finished_ns < ?", past.until_ns.as_ref().map(|value| value as _)),
-            // Bytes that are no text are written down in a way that hides them from a first look.
-            ("(spec LIKE ? OR spec LIKE '%base64%')", pattern.as_ref().map(|value| value as _)),
-        ];
-        for (condition, parameter) in conditions {
-            if let Some(parameter) = parameter {
-                parameters.push(parameter);
-                sql.push_str(" AND ");
-                sql.push_str(condition);
-            }
-        }
-        sql.push_str(" ORDER BY id DESC");
-        self.read(|connection| {
-            let mut query = connection.prepare_cached(&sql)?;
-            let parameters = parameters.as_slice();
-            let records = query.query_map(parameters, read_job)?.filter(|record| match (record, &past.text) {
-                (Ok(record), Some(text)) => crate::http::says(record, text),
-                _ => true,
-            });
-            records.take(past.limit).collect()
-        })
-    }
-
-    /// The number of the last event.
-    pub fn newest_event(&self) -> Result<u64, StoreError> {
-        let newest: Option<u64> =
-            self.read(|connection| connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0)))?;
-        Ok(newest.unwrap_or(0))
-    }
-
-    /// Events after a number.
-    pub fn events_after(&self, seq: u64, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
-        self.read(|connection| {
-            connection
-                .prepare_cached(&format!(
-                    "SELECT {EVENT_COLUMNS} FROM events WHERE seq > ?1 AND kind NOT IN ({}) ORDER BY seq LIMIT ?2",
-                    journal::INNER.map(|word| format!("'{word}'")).join(",")
-                ))?
-                .query_map(params![seq, limit], read_event)?
-                .collect()
-        })
-    }
-
-    /// Anything else that only reads.
-    pub fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        query(&self.connection).map_err(|source| explain(&self.path, source))
-    }
 }

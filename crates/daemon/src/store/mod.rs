@@ -1,11 +1,14 @@
 //! The store: what is kept on the disk. [`database`] writes and reads the `SQLite` file, [`journal`] is what happened, as typed events,
 //! [`record`] is a job as it is kept there, a fold over them,
-//! [`archives`] are the connections that only read.
+//! [`archive`] is a connection that only reads, [`archives`] are several of them, [`schema`] has the tables.
 
+pub mod archive;
 pub mod archives;
 pub mod database;
 pub mod journal;
 pub mod record;
+mod schema;
 
-pub use database::{Archive, EVENT_COLUMNS, Past, Store, StoreError, StoredEvent, Writer, check, read_event};
+pub use archive::{Archive, Past, check};
+pub use database::{EVENT_COLUMNS, Store, StoreError, StoredEvent, Writer, read_event};
 pub use journal::Stamp;

@@ -1,0 +1,143 @@
+//! One reading connection to the store, for questions about the past.
+
+use crate::api::JobState;
+use crate::store::database::{COLUMNS, EVENT_COLUMNS, StoreError, StoredEvent, explain, job_by_id, read_event, read_job};
+use crate::store::journal;
+use crate::store::record::JobRecord;
+use crate::store::schema::MIGRATIONS;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, ToSql, params};
+use std::path::{Path, PathBuf};
+
+/// Says whether a store is whole, beside the daemon that writes it or without one: how many jobs it has.
+pub fn check(path: &Path) -> Result<u64, StoreError> {
+    let archive = Archive::open(path)?;
+    let known = MIGRATIONS.len().cast_signed() as i64;
+    let (found, health, jobs): (i64, String, u64) = archive.read(|connection| {
+        let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        let health = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        Ok((found, health, connection.query_row("SELECT count(*) FROM jobs", [], |row| row.get(0))?))
+    })?;
+    if found > known {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    if health == "ok" { Ok(jobs) } else { Err(StoreError::Damaged { path: path.to_owned(), problem: health }) }
+}
+
+/// A reading connection, for whoever asks about the past.
+pub struct Archive {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// Which jobs of the past.
+#[derive(Clone, Debug, Default)]
+pub struct Past {
+    /// Only those below this number.
+    pub before: Option<u64>,
+    /// Only in this state.
+    pub state: Option<JobState>,
+    /// Only of this user.
+    pub user: Option<String>,
+    /// Only of this project.
+    pub project: Option<String>,
+    /// Only those that ended at or after this moment, in nanoseconds since 1970.
+    pub since_ns: Option<i64>,
+    /// Only those that ended before this moment.
+    pub until_ns: Option<i64>,
+    /// Only those with this in their name or their command, in lower case.
+    pub text: Option<String>,
+    /// No more than this.
+    pub limit: usize,
+}
+
+impl Past {
+    /// A part of the text that is the same in every way of writing it, for a first look at what is written down.
+    fn pattern(&self) -> Option<String> {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "./=-".contains(letter);
+        let words = self.text.as_deref()?.split(|letter| !is_plain(letter));
+        words.max_by_key(|word| word.len()).map(|word| format!("%{word}%"))
+    }
+}
+
+impl Archive {
+    /// Opens a store for reading.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .and_then(|connection| connection.busy_timeout(std::time::Duration::from_secs(10)).map(|()| connection))
+            .map_err(|source| explain(path, source))?;
+        Ok(Self { connection, path: path.to_owned() })
+    }
+
+    /// One job.
+    pub fn job(&self, id: u64) -> Result<Option<JobRecord>, StoreError> {
+        self.read(|connection| job_by_id(connection, id))
+    }
+
+    /// Where a job is, as far as the store knows.
+    pub fn state_of(&self, id: u64) -> Result<Option<JobState>, StoreError> {
+        let word: Option<String> = self.read(|connection| {
+            connection.prepare_cached("SELECT state FROM jobs WHERE id = ?1")?.query_row([id], |row| row.get(0)).optional()
+        })?;
+        Ok(word.and_then(|word| JobState::from_word(&word)))
+    }
+
+    /// Jobs that are over, the latest first.
+    pub fn past(&self, past: &Past) -> Result<Vec<JobRecord>, StoreError> {
+        let before = past.before.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
+        let (state, pattern) = (past.state.map(JobState::word), past.pattern());
+        let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE state IN ('done','failed','cancelled','lost')");
+        let mut parameters: Vec<&dyn ToSql> = Vec::new();
+        let conditions: [(&str, Option<&dyn ToSql>); 7] = [
+            ("id < ?", before.as_ref().map(|value| value as _)),
+            ("state = ?", state.as_ref().map(|value| value as _)),
+            ("user = ?", past.user.as_ref().map(|value| value as _)),
+            ("json_extract(spec, '$.project') = ?", past.project.as_ref().map(|value| value as _)),
+            ("finished_ns >= ?", past.since_ns.as_ref().map(|value| value as _)),
+            ("finished_ns < ?", past.until_ns.as_ref().map(|value| value as _)),
+            // Bytes that are no text are written down in a way that hides them from a first look.
+            ("(spec LIKE ? OR spec LIKE '%base64%')", pattern.as_ref().map(|value| value as _)),
+        ];
+        for (condition, parameter) in conditions {
+            if let Some(parameter) = parameter {
+                parameters.push(parameter);
+                sql.push_str(" AND ");
+                sql.push_str(condition);
+            }
+        }
+        sql.push_str(" ORDER BY id DESC");
+        self.read(|connection| {
+            let mut query = connection.prepare_cached(&sql)?;
+            let parameters = parameters.as_slice();
+            let records = query.query_map(parameters, read_job)?.filter(|record| match (record, &past.text) {
+                (Ok(record), Some(text)) => crate::http::says(record, text),
+                _ => true,
+            });
+            records.take(past.limit).collect()
+        })
+    }
+
+    /// The number of the last event.
+    pub fn newest_event(&self) -> Result<u64, StoreError> {
+        let newest: Option<u64> =
+            self.read(|connection| connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0)))?;
+        Ok(newest.unwrap_or(0))
+    }
+
+    /// Events after a number.
+    pub fn events_after(&self, seq: u64, limit: u32) -> Result<Vec<StoredEvent>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached(&format!(
+                    "SELECT {EVENT_COLUMNS} FROM events WHERE seq > ?1 AND kind NOT IN ({}) ORDER BY seq LIMIT ?2",
+                    journal::INNER.map(|word| format!("'{word}'")).join(",")
+                ))?
+                .query_map(params![seq, limit], read_event)?
+                .collect()
+        })
+    }
+
+    /// Anything else that only reads.
+    pub fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        query(&self.connection).map_err(|source| explain(&self.path, source))
+    }
+}
