@@ -20,7 +20,7 @@ use crate::view::relay::Relay;
 use crate::watchmen::keeper::Keeper;
 use rota_core::Time;
 use rota_engine::Session;
-use rota_exec::{LocalExecutor, LocalSettings};
+use rota_exec::{Executor, LocalExecutor, LocalSettings};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -147,10 +147,6 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let cpu_slots = if config.jobs.cpu_slots == 0 { processors } else { config.jobs.cpu_slots };
-    let machine = Machine::new(&host, devices.clone(), cpu_slots).with_entities(&config.users.entities);
-
-    remember_gpus(&mut store, &machine)?;
-    let estimates = crate::memory::book::estimates_of(&config, &machine);
     let board = Arc::new(Board::default());
     let (inbox, messages) = std::sync::mpsc::channel();
     let clock = SystemClock::from(first_moment(&mut store, &boot_id(), boot_ns())?);
@@ -166,7 +162,11 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let sink = Arc::new(move |event| _ = told.send(message_of(event)));
     let executor = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
     let node = executor.node();
-    let requests = RunRequests::new(host.as_str().into(), state_dir.clone(), &config);
+    let nodes = executor.inventory();
+    let machine = Machine::new(&host, &nodes, cpu_slots).with_entities(&config.users.entities);
+    remember_gpus(&mut store, &machine)?;
+    let estimates = crate::memory::book::estimates_of(&config, &machine);
+    let requests = RunRequests::new(host.as_str().into(), &nodes, state_dir.clone(), &config);
     let platform = SystemPlatform::new(clock, messages, executor, requests);
     let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
     let mut world = world.with_throughputs(options.throughputs).with_registry(options.registry);

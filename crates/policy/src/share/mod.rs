@@ -5,4 +5,5 @@ mod credit;
 mod entities;
 pub(crate) mod gandiva;
 pub(crate) mod pairing;
+pub(crate) mod sharing;
 pub(crate) mod time_sharing;
