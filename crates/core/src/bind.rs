@@ -16,7 +16,7 @@ use std::collections::HashMap;
 pub struct BindError {
     /// The trace.
     pub source_name: String,
-    /// Its line.
+    /// The line of the job in its trace.
     pub line: u32,
     /// What the trace calls the job.
     pub job: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct TypeSet(u64);
 
 impl TypeSet {
-    /// No type.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
     /// Whether the set is empty.

@@ -122,7 +122,7 @@ pub struct JobView<'a> {
 }
 
 impl JobView<'_> {
-    /// Its id.
+    /// The job's id.
     pub fn id(&self) -> JobId {
         self.job.id
     }

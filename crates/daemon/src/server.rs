@@ -60,7 +60,7 @@ pub enum ServeError {
     NotOurs {
         /// The directory.
         path: PathBuf,
-        /// Its owner.
+        /// The directory's owner.
         uid: u32,
     },
     /// Another daemon has it.
@@ -71,7 +71,7 @@ pub enum ServeError {
     Running {
         /// The directory.
         path: PathBuf,
-        /// Its process.
+        /// The process of that daemon.
         pid: Option<u32>,
     },
     /// The port is taken.
@@ -79,7 +79,7 @@ pub enum ServeError {
     Port {
         /// The port.
         address: SocketAddr,
-        /// Why.
+        /// What the system says.
         source: io::Error,
     },
     /// The certificate or its key.
@@ -90,7 +90,7 @@ pub enum ServeError {
     Io {
         /// What was being done.
         what: String,
-        /// Why not.
+        /// What the system says.
         source: io::Error,
     },
     /// The store.
@@ -107,13 +107,13 @@ pub enum ServeError {
 /// What a daemon says when it is ready.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// Its socket.
+    /// The path of its socket.
     pub socket: PathBuf,
     /// The address of its API and its page.
     pub http: Option<String>,
     /// Its second one, for clients of watchmen.
     pub watchmen: Option<SocketAddr>,
-    /// Its GPUs.
+    /// The number of its GPUs.
     pub gpus: usize,
     /// What drives them.
     pub driver: String,

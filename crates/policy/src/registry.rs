@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 /// What a policy needs to know of how long jobs run, where their users gave no estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Knows {
-    /// Nothing.
+    /// The policy is told nothing of how long jobs run.
     Nothing,
     /// How long jobs run, for reservations (`backfill=easy` and `backfill=conservative`) and nothing else.
     ForReservations,
@@ -38,13 +38,13 @@ pub enum Build {
 /// What a policy is, for people and for the command line.
 #[derive(Clone)]
 pub struct PolicyInfo {
-    /// Its name.
+    /// The policy's name.
     pub name: &'static str,
     /// Other names it answers to.
     pub aliases: &'static [&'static str],
     /// What it does, in one line.
     pub summary: &'static str,
-    /// Its parameters.
+    /// The policy's parameters.
     pub params: &'static [Param],
     /// Whether it stops running jobs.
     pub preemptive: bool,

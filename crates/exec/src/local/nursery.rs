@@ -43,7 +43,7 @@ pub(crate) struct Nursery {
 }
 
 impl Nursery {
-    /// Starts one.
+    /// Starts a nursery process.
     pub(crate) fn start(mut program: Command) -> io::Result<Self> {
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         // No closure to run before exec: so the standard library spawns without copying a large daemon's page tables.
