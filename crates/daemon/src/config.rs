@@ -1,6 +1,9 @@
 //! The configuration: a TOML file, every field with a default that suits one machine.
 
+mod limits;
+
 pub use crate::notify::settings::{Mail, MailSecurity, Notify, SiteTarget};
+pub use limits::Limits;
 use rota_core::cluster::SharingEntity;
 use rota_core::{Score, Span};
 use serde::de::value::MapAccessDeserializer;
@@ -62,6 +65,8 @@ pub struct Config {
     pub sharing: Sharing,
     /// Quotas, and who administers the queue.
     pub users: Users,
+    /// What the daemon gives to its callers at most.
+    pub limits: Limits,
     /// What is recorded of GPUs and jobs.
     pub telemetry: Telemetry,
     /// Clients of watchmen.
@@ -97,6 +102,7 @@ impl Default for Config {
             gpus: Gpus::default(),
             sharing: Sharing::default(),
             users: Users::default(),
+            limits: Limits::default(),
             telemetry: Telemetry::default(),
             watchmen: Watchmen::default(),
             notify: Notify::default(),
@@ -123,7 +129,7 @@ pub struct Http {
     pub requests_per_second: f64,
     /// Requests that one caller may make at once before that counts.
     pub burst: u32,
-    /// Connections at once; never more than half of the files the daemon may have open.
+    /// Connections at once on the port, of those that `limits.connections_max` allows on all listeners.
     pub connections_max: usize,
     /// A client that takes longer to send a request, or to take the next piece of an answer, is cut off.
     pub patience_seconds: f64,
@@ -486,6 +492,7 @@ impl Config {
             return wrong("place", error.to_string());
         }
         self.http.check()?;
+        self.limits.check()?;
         let positive = [
             ("round_seconds", self.round_seconds),
             ("jobs.estimate_seconds", self.jobs.estimate_seconds),
@@ -596,6 +603,9 @@ mod tests {
             ("[http]\nbind = '0.0.0.0'", "--tls-cert"),
             ("[http]\ntls_cert = 'a.pem'", "give both"),
             ("[http]\nburst = 0", "http.burst"),
+            ("[limits]\nconnections_max = 0", "limits.connections_max"),
+            ("[limits]\nfiles_reserve = 0", "limits.files_reserve"),
+            ("[limits]\nstreams = 3", "unknown field `streams`"),
             ("[sharing]\nquantile = 2.0", "sharing.quantile"),
             ("[sharing]\noom_growth = 0.5", "sharing.oom_growth"),
             ("[watchmen]\nqueue_timeout_seconds = 0.0", "watchmen.queue_timeout_seconds"),

@@ -2,6 +2,7 @@
 //! [`record`] is a job as it is kept there, a fold over them,
 //! [`archive`] is a connection that only reads, [`archives`] are several of them, [`schema`] has the tables.
 
+mod access;
 pub mod archive;
 pub mod archives;
 pub mod database;
@@ -10,5 +11,6 @@ pub mod record;
 mod schema;
 
 pub use archive::{Archive, Past, check};
+pub use access::Access;
 pub use database::{EVENT_COLUMNS, Store, StoreError, StoredEvent, Writer, read_event};
 pub use journal::Stamp;

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod connections;
+mod crowds;
 mod contract;
 mod listening;
 mod metrics;
