@@ -82,6 +82,7 @@ fuzz:
 	  cargo +nightly fuzz run --sanitizer none $$target -- -max_total_time=$(SECONDS) -rss_limit_mb=4096 || exit 1; \
 	done
 	PROPTEST_CASES=10000 $(CARGO) nextest run --locked -p rota-solver -p rota-place -p rota-policy -p rota-trace
+	PROPTEST_CASES=100 $(CARGO) nextest run --locked -p rota-daemon virtual_test
 
 tools:
 	command -v cargo-nextest >/dev/null || $(CARGO) install --locked cargo-nextest@0.9.143

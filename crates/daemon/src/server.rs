@@ -4,7 +4,7 @@ use crate::api::GpuName;
 use crate::clock::{SystemClock, boot_id, boot_ns, rfc3339, wall_ns};
 use crate::config::{Config, MetricsAccess};
 use crate::http::connections::raise_files;
-use crate::http::{Lists, Listener, Rates, Seats, Sessions, Site, Source, StatusBase, Streams, WatchmenRoutes, router, tls};
+use crate::http::{Listener, Lists, Rates, Seats, Sessions, Site, Source, StatusBase, Streams, WatchmenRoutes, router, tls};
 use crate::machine::inventory::Machine;
 use crate::machine::monitor;
 use crate::machine::platform::{Message, message_of};
@@ -21,7 +21,7 @@ use crate::view::relay::Relay;
 use crate::watchmen::keeper::Keeper;
 use rota_core::Time;
 use rota_engine::Session;
-use rota_exec::{LocalExecutor, LocalSettings};
+use rota_exec::{Executor, LocalExecutor, LocalSettings};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -61,7 +61,7 @@ pub enum ServeError {
     NotOurs {
         /// The directory.
         path: PathBuf,
-        /// Its owner.
+        /// The directory's owner.
         uid: u32,
     },
     /// Another daemon has it.
@@ -72,7 +72,7 @@ pub enum ServeError {
     Running {
         /// The directory.
         path: PathBuf,
-        /// Its process.
+        /// The process of that daemon.
         pid: Option<u32>,
     },
     /// The port is taken.
@@ -80,7 +80,7 @@ pub enum ServeError {
     Port {
         /// The port.
         address: SocketAddr,
-        /// Why.
+        /// What the system says.
         source: io::Error,
     },
     /// The certificate or its key.
@@ -91,7 +91,7 @@ pub enum ServeError {
     Io {
         /// What was being done.
         what: String,
-        /// Why not.
+        /// What the system says.
         source: io::Error,
     },
     /// The store.
@@ -108,13 +108,13 @@ pub enum ServeError {
 /// What a daemon says when it is ready.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// Its socket.
+    /// The path of its socket.
     pub socket: PathBuf,
     /// The address of its API and its page.
     pub http: Option<String>,
     /// Its second one, for clients of watchmen.
     pub watchmen: Option<SocketAddr>,
-    /// Its GPUs.
+    /// The number of its GPUs.
     pub gpus: usize,
     /// What drives them.
     pub driver: String,
@@ -150,10 +150,6 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let cpu_slots = if config.jobs.cpu_slots == 0 { processors } else { config.jobs.cpu_slots };
-    let machine = Machine::new(&host, devices.clone(), cpu_slots).with_entities(&config.users.entities);
-
-    where_there_is_room(remember_gpus(&mut store, &machine))?;
-    let estimates = crate::memory::book::estimates_of(&config, &machine);
     let board = Arc::new(Board::default());
     let (inbox, messages) = std::sync::mpsc::channel();
     let clock = SystemClock::from(first_moment(&mut store, &boot_id(), boot_ns())?);
@@ -170,7 +166,11 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let sink = Arc::new(move |event| _ = told.send(message_of(event)));
     let executor = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
     let node = executor.node();
-    let requests = RunRequests::new(host.as_str().into(), state_dir.clone(), &config);
+    let nodes = executor.inventory();
+    let machine = Machine::new(&host, &nodes, cpu_slots).with_entities(&config.users.entities);
+    where_there_is_room(remember_gpus(&mut store, &machine))?;
+    let estimates = crate::memory::book::estimates_of(&config, &machine);
+    let requests = RunRequests::new(host.as_str().into(), &nodes, state_dir.clone(), &config);
     let platform = SystemPlatform::new(clock, messages, executor, requests);
     let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
     let mut world = world.with_throughputs(options.throughputs).with_registry(options.registry);

@@ -48,11 +48,15 @@ fn asked(link: &Link) -> rustix::io::Result<Option<OwnedSocket>> {
     let number = |at: usize| answer.get(at..at + 4).map(|bytes| u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
     let kind = answer.get(4..6).map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
     match kind {
-        Some(SOCK_DIAG_BY_FAMILY) => Ok(number(UID_AT).zip(number(INODE_AT)).map(|(uid, inode)| OwnedSocket { uid, inode: inode.into() })),
-        Some(NLMSG_ERROR) => match number(HEADER_BYTES).map(|code| rustix::io::Errno::from_raw_os_error(code.cast_signed().wrapping_neg())) {
-            Some(rustix::io::Errno::NOENT) => Ok(None),
-            other => Err(other.unwrap_or(rustix::io::Errno::IO)),
-        },
+        Some(SOCK_DIAG_BY_FAMILY) => {
+            Ok(number(UID_AT).zip(number(INODE_AT)).map(|(uid, inode)| OwnedSocket { uid, inode: inode.into() }))
+        }
+        Some(NLMSG_ERROR) => {
+            match number(HEADER_BYTES).map(|code| rustix::io::Errno::from_raw_os_error(code.cast_signed().wrapping_neg())) {
+                Some(rustix::io::Errno::NOENT) => Ok(None),
+                other => Err(other.unwrap_or(rustix::io::Errno::IO)),
+            }
+        }
         _ => Err(rustix::io::Errno::IO),
     }
 }

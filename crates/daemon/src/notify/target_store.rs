@@ -25,9 +25,8 @@ pub struct TargetStore {
 impl TargetStore {
     /// Opens the store, which the queue has made.
     pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
-        let opened = access
-            .open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-            .and_then(|connection| {
+        let opened =
+            access.open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX).and_then(|connection| {
                 connection.busy_timeout(Duration::from_secs(10))?;
                 // Tidying up the log is left to the queue.
                 connection.pragma_update(None, "wal_autocheckpoint", 0)?;

@@ -3,12 +3,12 @@
 use crate::api;
 use crate::api::text::Text;
 use crate::machine::platform::{Platform, Refusal, RefusalKind};
+use crate::machine::telemetry::Telemetry;
+use crate::queue::estimates::Estimates;
 use crate::queue::rows::Translator;
 use crate::queue::world::LiveWorld;
 use crate::store::journal::{self, QueueEvent, Stamp};
 use crate::store::record::JobRecord;
-use crate::machine::telemetry::Telemetry;
-use crate::queue::estimates::Estimates;
 use crate::store::{Store, StoreError, Writer};
 use crate::view::board::Board;
 use rota_core::event::EventKind;

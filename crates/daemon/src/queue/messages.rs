@@ -88,6 +88,7 @@ impl<P: Platform> LiveWorld<P> {
             });
             let ends = ends.collect();
             self.take_ends(ends, state, events);
+            self.find_nodes(state, events);
             self.pace.wants_decision = true;
         }
     }

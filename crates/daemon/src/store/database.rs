@@ -40,9 +40,9 @@ pub enum StoreError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its schema.
+        /// The version of its tables.
         found: i64,
-        /// Ours.
+        /// The newest version that this Rota knows.
         known: i64,
     },
     /// Everything else.
@@ -56,7 +56,7 @@ pub enum StoreError {
     /// A row that cannot be understood.
     #[error("store: job {job}: {problem}")]
     Row {
-        /// Whose row.
+        /// The job of the row.
         job: u64,
         /// What is wrong.
         problem: String,
@@ -70,15 +70,15 @@ pub(super) const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold,
 /// An event as it is read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEvent {
-    /// Number, growing.
+    /// The event's number; later events have larger ones.
     pub seq: u64,
-    /// Wall clock.
+    /// Nanoseconds since 1970.
     pub wall_ns: i64,
     /// The queue's time.
     pub at: u64,
-    /// Whose.
+    /// The job it is about, if it is about one.
     pub job: Option<u64>,
-    /// What.
+    /// The word that people know the event by.
     pub kind: String,
     /// More, by kind.
     pub detail: serde_json::Value,

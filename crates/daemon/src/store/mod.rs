@@ -10,7 +10,7 @@ pub mod journal;
 pub mod record;
 mod schema;
 
-pub use archive::{Archive, Past, check};
 pub use access::Access;
+pub use archive::{Archive, Past, check};
 pub use database::{EVENT_COLUMNS, Store, StoreError, StoredEvent, Writer, read_event};
 pub use journal::Stamp;

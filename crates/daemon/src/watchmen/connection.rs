@@ -59,17 +59,17 @@ impl Link {
 
 /// The process that holds a socket, where the daemon may look for it.
 fn holder_of(socket: OwnedSocket) -> Option<u32> {
-        let mark = format!("socket:[{}]", socket.inode);
-        let processes = std::fs::read_dir("/proc").ok()?.flatten();
-        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let own = pids.filter(|pid| crate::access::users::owner_of_process(*pid) == Some(socket.uid));
-        let has = |pid: &u32| {
-            let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-            files
-                .map(|file| std::fs::read_link(file.path()))
-                .any(|target| target.is_ok_and(|target| target.as_os_str() == mark.as_str()))
-        };
-        own.filter(has).min()
+    let mark = format!("socket:[{}]", socket.inode);
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let own = pids.filter(|pid| crate::access::users::owner_of_process(*pid) == Some(socket.uid));
+    let has = |pid: &u32| {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        files
+            .map(|file| std::fs::read_link(file.path()))
+            .any(|target| target.is_ok_and(|target| target.as_os_str() == mark.as_str()))
+    };
+    own.filter(has).min()
 }
 
 fn asker(pid: u32, uid: u32) -> Option<Asker> {

@@ -43,7 +43,7 @@ pub(crate) struct Nursery {
 }
 
 impl Nursery {
-    /// Starts one, whose supervisors may have so many files open if that is given.
+    /// Starts a nursery process, whose supervisors may have so many files open if that is given.
     pub(crate) fn start(mut program: Command, files_max: Option<u64>) -> io::Result<Self> {
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         // No closure to run before exec: so the standard library spawns without copying a large daemon's page tables.

@@ -41,7 +41,11 @@ fn files(pid: u32) -> Finding {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     let Some(soft) = line.and_then(|line| line.split_whitespace().next()) else {
-        return Finding::warn("files", "it is not known how many files the daemon may have open", "look as root, or as the daemon's user");
+        return Finding::warn(
+            "files",
+            "it is not known how many files the daemon may have open",
+            "look as root, or as the daemon's user",
+        );
     };
     let Ok(files) = soft.parse::<usize>() else { return Finding::ok("files", "the daemon may have any number of files open") };
     let connections = rota_daemon::connections_for(files, rota_daemon::config::Limits::default().files_reserve);

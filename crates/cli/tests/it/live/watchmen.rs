@@ -97,7 +97,8 @@ impl Site {
         let mut command = Command::new("setpriv");
         command.args([format!("--reuid={}", user.uid), format!("--regid={}", user.gid)]).arg("--clear-groups").arg("--");
         let line = "for i in $(seq $2); do exec 3<>/dev/tcp/127.0.0.1/$0; printf %s \"$1\" >&3; answer=$(cat <&3); exec 3>&-; done; echo \"$answer\"";
-        let output = command.args(["bash", "-c", line, &self.port().to_string(), &question, &times.to_string()]).output().unwrap();
+        let output =
+            command.args(["bash", "-c", line, &self.port().to_string(), &question, &times.to_string()]).output().unwrap();
         let answer = String::from_utf8(output.stdout).unwrap();
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         serde_json::from_str::<Value>(body).unwrap_or_else(|_| panic!("{answer}{}", String::from_utf8_lossy(&output.stderr)))
@@ -544,7 +545,10 @@ fn a_strangers_ping_neither_takes_nor_ends_a_grant() {
         // Whatever became of his process has been heard of when another client has come and gone.
         let process = Command::new("true").spawn().unwrap().wait_with_output().unwrap();
         assert!(process.status.success());
-        assert_eq!(site.asked_by(&ann, &anns_token, "/client/register", &json!({ "id": "next", "gpus": [1] }), 1)["status"], "ok");
+        assert_eq!(
+            site.asked_by(&ann, &anns_token, "/client/register", &json!({ "id": "next", "gpus": [1] }), 1)["status"],
+            "ok"
+        );
         site.until_status("next", "ready");
         let client = site.client("anns");
         assert_eq!((&client["status"], &client["pid"]), (&json!("ready"), &Value::Null), "{client}");

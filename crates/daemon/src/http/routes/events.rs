@@ -9,10 +9,10 @@ use crate::http::{Problem, Site};
 use crate::view::board::frame;
 use crate::view::relay::Batch;
 use axum::body::{Body, Bytes};
-use bytes::BytesMut;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use bytes::BytesMut;
 use serde::Deserialize;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -122,7 +122,10 @@ impl Reader {
     fn let_go(&mut self) -> Bytes {
         self.is_let_go = true;
         let seen = self.seen.map_or_else(String::new, |seen| format!(" and Last-Event-ID: {seen}"));
-        format!("retry: 1000\n: you read too slowly, and events are waiting; ask again for /events{seen} to go on where you are\n\n").into()
+        format!(
+            "retry: 1000\n: you read too slowly, and events are waiting; ask again for /events{seen} to go on where you are\n\n"
+        )
+        .into()
     }
 
     /// What is to be sent next; nothing when the reader is to be let go.

@@ -327,7 +327,9 @@ fn find(site: &Site, id: &str, caller: &Caller) -> Result<Found, Refused> {
     let found = own.or_else(|| anybodys.filter(|_| caller.is_admin));
     found.map(Found::of).ok_or_else(|| {
         Refused::told(match anybodys {
-            Some(client) => format!("client `{id}` belongs to {}; only its owner or an administrator may touch it", client.record.user),
+            Some(client) => {
+                format!("client `{id}` belongs to {}; only its owner or an administrator may touch it", client.record.user)
+            }
             None => "no client of this id is registered".to_owned(),
         })
     })

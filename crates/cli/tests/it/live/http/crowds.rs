@@ -73,7 +73,17 @@ fn a_crowd_of_one_users_connections_is_not_noticed_by_another() {
     for id in &held {
         daemon.until_state(*id, "running");
     }
-    let watchmen = daemon.greeting.split("watchmen http://127.0.0.1:").nth(1).unwrap().split(',').next().unwrap().trim().parse::<u16>().unwrap();
+    let watchmen = daemon
+        .greeting
+        .split("watchmen http://127.0.0.1:")
+        .nth(1)
+        .unwrap()
+        .split(',')
+        .next()
+        .unwrap()
+        .trim()
+        .parse::<u16>()
+        .unwrap();
     let port = Port::of(&daemon).address.port();
     let socket = daemon.state.join("rota.sock");
     let wait = format!("GET /api/v1/jobs/{}/wait HTTP/1.1\r\nhost: rota\r\n\r\n", held[0]);
@@ -98,7 +108,9 @@ fn a_crowd_of_one_users_connections_is_not_noticed_by_another() {
     }
     assert!(daemon.wait(&held).iter().all(|job| job["state"] == "cancelled"));
     drop(crowds);
-    until("he is let in again", || bob.call(&daemon, &["status"]).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success());
+    until("he is let in again", || {
+        bob.call(&daemon, &["status"]).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+    });
 }
 
 #[test]
@@ -117,12 +129,17 @@ fn an_end_that_cannot_be_read_is_read_later_and_is_no_end() {
     std::fs::write(&go, "").unwrap();
     for (id, code) in jobs.iter().zip(0..) {
         let dir = daemon.run_dir(*id, 1);
-        until("it has ended", || matches!(rota_exec::adopt(&dir), Ok(rota_exec::Adopted::Ended(exit)) if exit.code == Some(code)));
+        until(
+            "it has ended",
+            || matches!(rota_exec::adopt(&dir), Ok(rota_exec::Adopted::Ended(exit)) if exit.code == Some(code)),
+        );
     }
     // While nothing can be read, nothing is decided: the connection that is open already sees no end.
     for _ in 0..3 {
         let mut stream = &asking;
-        stream.write_all(format!("GET /api/v1/jobs/{}/wait?timeout=0.2 HTTP/1.1\r\nhost: rota\r\n\r\n", jobs[0]).as_bytes()).unwrap();
+        stream
+            .write_all(format!("GET /api/v1/jobs/{}/wait?timeout=0.2 HTTP/1.1\r\nhost: rota\r\n\r\n", jobs[0]).as_bytes())
+            .unwrap();
         let mut stream = BufReader::new(stream);
         let (status, headers) = read_head(&mut stream);
         let length = headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, value)| value.parse().ok()).unwrap();
@@ -146,7 +163,8 @@ fn jobs_have_the_files_that_the_daemon_was_given_and_not_those_it_took() {
     daemon.limit_files_softly(900);
     daemon.up();
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).unwrap();
-    let soft = limits.lines().find(|line| line.starts_with("Max open files")).unwrap().split_whitespace().nth(3).unwrap().to_owned();
+    let soft =
+        limits.lines().find(|line| line.starts_with("Max open files")).unwrap().split_whitespace().nth(3).unwrap().to_owned();
     assert!(soft.parse::<u64>().unwrap() > 900, "the daemon has raised its own: {soft}");
     let id = daemon.shell(&[], "ulimit -Sn");
     assert_eq!(daemon.wait_one(id)["state"], "done");

@@ -2,8 +2,8 @@
 
 mod bad_input;
 mod connections;
-mod crowds;
 mod contract;
+mod crowds;
 mod listening;
 mod metrics;
 mod pages;

@@ -110,7 +110,10 @@ fn a_full_disk_stops_intake_and_harms_nothing_that_runs() {
     accepted.push(waiting);
     assert!(daemon.wait(&accepted).iter().all(|job| job["state"] == "done"), "the queue goes on by itself");
     let cancelled = daemon.wait(&[cancelled, waiting_too]);
-    assert!(cancelled.iter().all(|job| job["state"] == "cancelled" && job["reason"].as_str().unwrap().contains("cancelled")), "{cancelled:#?}");
+    assert!(
+        cancelled.iter().all(|job| job["state"] == "cancelled" && job["reason"].as_str().unwrap().contains("cancelled")),
+        "{cancelled:#?}"
+    );
     assert_eq!(std::fs::read_to_string(&mark).unwrap(), "ran\n");
     until("the warning is gone", || !daemon.ok(&["status"]).contains("WARNING"));
     until("what was done meanwhile is written down", || {
