@@ -1,10 +1,12 @@
 //! The configuration: a TOML file, every field with a default that suits one machine.
 
 mod http;
+mod limits;
 mod sharing;
 
 pub use crate::notify::settings::{Mail, MailSecurity, Notify, SiteTarget};
 pub use http::{Http, MetricsAccess};
+pub use limits::Limits;
 use rota_core::cluster::SharingEntity;
 use rota_core::{Score, Span};
 use serde::{Deserialize, Serialize};
@@ -63,6 +65,8 @@ pub struct Config {
     pub sharing: Sharing,
     /// Quotas, and who administers the queue.
     pub users: Users,
+    /// What the daemon gives to its callers at most.
+    pub limits: Limits,
     /// What is recorded of GPUs and jobs.
     pub telemetry: Telemetry,
     /// Clients of watchmen.
@@ -87,6 +91,7 @@ impl Default for Config {
             gpus: Gpus::default(),
             sharing: Sharing::default(),
             users: Users::default(),
+            limits: Limits::default(),
             telemetry: Telemetry::default(),
             watchmen: Watchmen::default(),
             notify: Notify::default(),
@@ -297,6 +302,7 @@ impl Config {
             return wrong("place", error.to_string());
         }
         self.http.check()?;
+        self.limits.check()?;
         let positive = [
             ("round_seconds", self.round_seconds),
             ("jobs.estimate_seconds", self.jobs.estimate_seconds),
@@ -407,6 +413,9 @@ mod tests {
             ("[http]\nbind = '0.0.0.0'", "--tls-cert"),
             ("[http]\ntls_cert = 'a.pem'", "give both"),
             ("[http]\nburst = 0", "http.burst"),
+            ("[limits]\nconnections_max = 0", "limits.connections_max"),
+            ("[limits]\nfiles_reserve = 0", "limits.files_reserve"),
+            ("[limits]\nstreams = 3", "unknown field `streams`"),
             ("[sharing]\nquantile = 2.0", "sharing.quantile"),
             ("[sharing]\noom_growth = 0.5", "sharing.oom_growth"),
             ("[watchmen]\nqueue_timeout_seconds = 0.0", "watchmen.queue_timeout_seconds"),

@@ -37,7 +37,7 @@ pub struct Http {
     pub requests_per_second: f64,
     /// Requests that one caller may make at once before that counts.
     pub burst: u32,
-    /// Connections at once; never more than half of the files the daemon may have open.
+    /// Connections at once on the port, of those that `limits.connections_max` allows on all listeners.
     pub connections_max: usize,
     /// A client that takes longer to send a request, or to take the next piece of an answer, is cut off.
     pub patience_seconds: f64,
