@@ -66,6 +66,8 @@ pub struct Daemon {
     pub state: PathBuf,
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
+    /// A program that starts the daemon, with its arguments.
+    pub started_by: Vec<OsString>,
     child: Option<Child>,
     /// What it said when it was ready.
     pub greeting: String,
@@ -99,7 +101,7 @@ impl Daemon {
             arguments.extend([OsString::from("--config"), path.into()]);
         }
         let variables = variables.iter().map(|(name, value)| (OsString::from(name), value.as_os_str().to_owned())).collect();
-        Self { folder, state, arguments, variables, child: None, greeting: String::new() }
+        Self { folder, state, arguments, variables, started_by: Vec::new(), child: None, greeting: String::new() }
     }
 
     /// Another argument for the next start.
@@ -109,8 +111,9 @@ impl Daemon {
 
     /// The daemon's command, to be started by whoever asks.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(program());
-        command.arg("up").arg("--foreground").arg("--state").arg(&self.state).args(&self.arguments);
+        let mut words = self.started_by.iter().cloned().chain([program().into_os_string()]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).arg("up").arg("--foreground").arg("--state").arg(&self.state).args(&self.arguments);
         command.envs(self.variables.iter().map(|(name, value)| (name, value))).stdin(Stdio::null());
         command
     }
