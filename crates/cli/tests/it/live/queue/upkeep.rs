@@ -36,13 +36,15 @@ fn a_backup_of_a_running_daemon_brings_everything_back() {
     assert!(daemon.refusal(1, &["restore", &file]).contains("a daemon already runs"));
     down(&mut daemon);
     std::fs::write(daemon.state.join("rota.db"), "not a database at all, for a whole page".repeat(200)).unwrap();
+    let junk = daemon.file("junk");
+    std::fs::write(&junk, "not a database either").unwrap();
+    assert!(daemon.refusal(2, &["restore", junk.to_str().unwrap()]).contains("is not a database of Rota's"));
     let said = daemon.ok(&["restore", &file]);
     assert!(said.contains("is kept as") && !said.contains("drained"), "{said}");
     daemon.up();
     assert_eq!((daemon.state_of(runs).as_str(), daemon.state_of(held).as_str()), ("running", "held"));
     assert_eq!(daemon.show(runs)["attempts"], 1, "it was adopted");
     assert!(daemon.log(done).contains("from-before"));
-    assert!(daemon.refusal(2, &["restore", "Cargo.toml"]).contains("Cargo.toml"));
 }
 
 #[test]
