@@ -88,7 +88,8 @@ impl DeviceFilter {
 
     /// Allows everything but the other devices of this major number.
     fn program(&self) -> Vec<Instruction> {
-        let load_word = |register: u8, offset: i16| Instruction { operation: 0x61, registers: register | 1 << 4, offset, constant: 0 };
+        let load_word =
+            |register: u8, offset: i16| Instruction { operation: 0x61, registers: register | 1 << 4, offset, constant: 0 };
         let jump = |operation: u8, register: u8, constant: u32, offset: usize| Instruction {
             operation,
             registers: register,

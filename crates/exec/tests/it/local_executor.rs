@@ -28,6 +28,7 @@ fn executor(folder: &Path) -> (LocalExecutor, Receiver<ExecutorEvent>) {
         cgroup: None,
         mps_control: Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu/tests/mps/nvidia-cuda-mps-control"),
         hardening: rota_exec::Hardening::default(),
+        files_max: None,
     };
     let sink = Arc::new(move |event| _ = sender.send(event));
     (LocalExecutor::new(settings, gpus.list().unwrap(), Box::new(gpus.modes()), sink).unwrap(), events)

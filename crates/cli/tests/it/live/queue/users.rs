@@ -165,7 +165,7 @@ fn a_daemon_with_the_rights_of_its_unit_runs_and_ends_jobs_of_others() {
     let Some((mut daemon, ann, _)) = shared("a100:2", "") else { return };
     daemon.kill();
     let bounding = dropped.collect::<Vec<_>>().join(",");
-    daemon.started_by = vec!["setpriv".into(), format!("--bounding-set={bounding}").into()];
+    daemon.start_by(&["setpriv", &format!("--bounding-set={bounding}")]);
     daemon.up();
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:\t")).unwrap();
