@@ -7,7 +7,7 @@ use crate::api::JobState;
 use crate::store::database::{COLUMNS, read_job};
 use crate::store::journal::QueueEvent;
 use crate::store::record::JobRecord;
-use crate::store::{Archive, StoreError};
+use crate::store::{Access, Archive, StoreError};
 use rota_core::event::EVENT_VERSION;
 use rota_exec::{Inspected, Stage, inspect};
 use rustix::fs::{FlockOperation, flock};
@@ -82,7 +82,7 @@ pub fn check(state_dir: &Path) -> Result<Checked, StoreError> {
     let mut checked = Checked { daemon_runs: daemon_runs(state_dir), ..Checked::default() };
     let runs = run_dirs(&state_dir.join("jobs"));
     checked.runs = runs.values().map(|attempts| attempts.len() as u64).sum();
-    let archive = Archive::open(&state_dir.join("rota.db"))?;
+    let archive = Archive::open(&state_dir.join("rota.db"), Access::Shared)?;
     check_file(&archive, &mut checked.findings)?;
     let (known, under_way) = check_rows(&archive, &mut checked.findings)?;
     checked.jobs = known.len() as u64;

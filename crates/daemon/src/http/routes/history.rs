@@ -3,7 +3,7 @@
 use crate::api;
 use crate::http::{Answer, Site, parse_time};
 use crate::machine::platform::{Caller, Message};
-use crate::store::{Archive, Past, StoreError};
+use crate::store::{Past, StoreError};
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
