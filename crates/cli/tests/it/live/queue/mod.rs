@@ -5,4 +5,5 @@ mod disk;
 mod jobs;
 mod reboot;
 mod restart;
+mod upkeep;
 pub mod users;
