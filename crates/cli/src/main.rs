@@ -6,6 +6,7 @@ mod allocate;
 mod args;
 mod inputs;
 mod live;
+mod measure;
 mod output;
 mod policies;
 mod shell;
