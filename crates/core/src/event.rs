@@ -165,6 +165,8 @@ pub enum JobChange {
         /// The group of jobs it may share a GPU with.
         group: u32,
     },
+    /// Its last run did not leave in time when it was asked to, and what it did since it last saved is lost.
+    WorkLost,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -313,6 +315,43 @@ pub enum EventKind<R: Realm = Tables> {
         /// From the request to stop until the job is gone, and from its next start until it runs.
         cost: Span,
     },
+    /// The job asked for the lease of its present run: it hears of a stop through it, and needs no signal.
+    Leased {
+        /// The job it happened to.
+        job: R::Job,
+    },
+    /// The job saved its work, and goes on from there when it is started again.
+    Committed {
+        /// The job it happened to.
+        job: R::Job,
+        /// Steps done since the job's first start that are saved.
+        step: u64,
+        /// Where they are saved, below the job's folder for checkpoints.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<Box<str>>,
+    },
+    /// What the job told of its progress in a run that ends.
+    Progress {
+        /// The job it happened to.
+        job: R::Job,
+        /// Steps done since the job's first start, saved or not.
+        steps: u64,
+        /// Steps done in this run.
+        run_steps: u64,
+        /// How long the run took for them.
+        ran: Span,
+    },
+    /// The speed of a job type on a GPU type was measured, and differs from what was known.
+    SpeedMeasured {
+        /// The job type.
+        job_type: Box<str>,
+        /// The GPU type.
+        gpu_type: Box<str>,
+        /// The size of the gang.
+        gpus: u32,
+        /// Steps a second of the whole job, from now on.
+        steps_per_second: f64,
+    },
     /// A node went away, after the jobs on it were evicted.
     NodeLost {
         /// The node it happened to.
@@ -344,6 +383,9 @@ impl<R: Realm> EventKind<R> {
             | Self::Ended { job, .. }
             | Self::Held { job, .. }
             | Self::Released { job, .. }
+            | Self::Leased { job }
+            | Self::Committed { job, .. }
+            | Self::Progress { job, .. }
             | Self::Overused { job, .. } => Some(job),
             Self::Occupied { .. }
             | Self::DeviceLost { .. }
@@ -352,6 +394,7 @@ impl<R: Realm> EventKind<R> {
             | Self::Resumed { .. }
             | Self::PolicySet { .. }
             | Self::RestartMeasured { .. }
+            | Self::SpeedMeasured { .. }
             | Self::NodeLost { .. }
             | Self::NodeReturned { .. }
             | Self::Decided { .. } => None,

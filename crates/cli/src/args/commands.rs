@@ -143,6 +143,16 @@ pub enum Command {
         /// The run directory of one job; otherwise the daemon says on standard input which
         dir: Option<PathBuf>,
     },
+    /// Start the processes of a gang, one for each GPU: called for jobs with Gavel's iterator
+    #[command(name = "__gang", hide = true)]
+    Gang {
+        /// The GPU of each process
+        #[arg(long, value_delimiter = ',', required = true)]
+        workers: Vec<u32>,
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
     /// Keep connections whose answers are held back: called by the daemon
     #[command(name = rota_daemon::KEEP, hide = true)]
     Keep,
