@@ -136,7 +136,7 @@ pub struct JobView<'a> {
 }
 
 impl JobView<'_> {
-    /// Its id.
+    /// The job's id.
     pub fn id(&self) -> JobId {
         self.job.id
     }
@@ -242,7 +242,10 @@ impl<'a> Snapshot<'a> {
     /// and its GPUs would then be free.
     pub fn may_stop(&self, job: JobId) -> bool {
         let state = &self.states[job.index()];
-        let is_held = |gpu: &crate::GpuId| self.outside.get(gpu.index()).is_some_and(|outside| outside.share > MilliGpu(0));
+        let is_held = |gpu: &crate::GpuId| {
+            let node = self.bound.cluster.gpus[gpu.index()].node;
+            !self.nodes_up[node.index()] || self.outside.get(gpu.index()).is_some_and(|outside| outside.share > MilliGpu(0))
+        };
         let is_new = self.now.since(state.since) < self.min_run;
         let lets_itself = self.bound.job(job).preemptible && !state.is_spared() && !is_new;
         state.phase == Phase::Running && lets_itself && !state.gpus.iter().any(is_held)

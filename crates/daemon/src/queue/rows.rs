@@ -126,8 +126,12 @@ impl Translator<'_> {
                 gpus: *gpus,
                 steps_per_second: *steps_per_second,
             }),
-            EventKind::NodeLost { node } => one(EventKind::NodeLost { node: *node }),
-            EventKind::NodeReturned { node } => one(EventKind::NodeReturned { node: *node }),
+            EventKind::NodeLost { node } => {
+                self.machine.node_named(node).map_or_else(Translated::new, |node| one(EventKind::NodeLost { node }))
+            }
+            EventKind::NodeReturned { node } => {
+                self.machine.node_named(node).map_or_else(Translated::new, |node| one(EventKind::NodeReturned { node }))
+            }
             EventKind::Decided { occasion } => one(EventKind::Decided { occasion: *occasion }),
             // What becomes of such a GPU is told as occupied; a policy is set by the loop.
             EventKind::Drained { .. }
