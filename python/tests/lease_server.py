@@ -25,7 +25,7 @@ class LeaseServer:
         self.completed: Optional[int] = None
         self.told: list[dict[str, Any]] = []
         self.failure: Optional[tuple[int, str]] = None
-        self.changed = threading.Condition()
+        self.changed = threading.Condition(threading.RLock())
         self._notices: list[str] = []
         self._is_stopping = False
         self._last_step: Optional[int] = None
@@ -134,6 +134,11 @@ class LeaseServer:
 
     def _complete(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         self.completed = asked["steps"]
+        return 200, {}
+
+    def _stop(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Of tests only: the run itself has the job stopped, so that it happens after a certain step."""
+        self.stop()
         return 200, {}
 
     def notice(self, lease: int, index: int) -> Optional[str]:

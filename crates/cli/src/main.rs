@@ -38,6 +38,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Top(args) => return live::top::run(args),
         Command::Doctor(args) => return live::doctor::doctor(args),
         Command::Supervise { dir } => return Ok(dir.as_ref().map_or_else(rota_exec::nurse, |dir| rota_exec::supervise(dir))),
+        Command::Gang { workers, command } => return live::jobs::gang(workers, command),
         Command::Keep => {
             rota_daemon::keep();
             return Ok(ExitCode::SUCCESS);

@@ -10,6 +10,7 @@ pub mod api;
 mod clock;
 pub mod config;
 mod http;
+mod lease;
 mod machine;
 mod memory;
 mod notify;
@@ -23,6 +24,7 @@ mod watchmen;
 
 pub use api::text::Text;
 pub use config::Config;
+pub use http::connections::connections_for;
 pub use http::openapi;
 pub use past::replay::{NothingEnded, Replay};
 pub use server::{Options, Ready, ServeError, serve};

@@ -3,9 +3,13 @@
 use crate::api::GpuName;
 use crate::clock::{SystemClock, boot_id, boot_ns, rfc3339, wall_ns};
 use crate::config::{Config, MetricsAccess};
-use crate::http::{ClientListener, Lists, Peer, PortListener, Rates, Sessions, Site, StatusBase, WatchmenRoutes, router, tls};
+use crate::http::connections::raise_files;
+use crate::http::{Listener, Lists, Rates, Seats, Sessions, Site, Source, StatusBase, Streams, WatchmenRoutes, router, tls};
+use crate::lease::book::{Checkpoints, LeaseBook};
+use crate::lease::routes::LeaseService;
+use crate::lease::token::LeaseKey;
 use crate::machine::inventory::Machine;
-use crate::machine::monitor::{self, Source};
+use crate::machine::monitor;
 use crate::machine::platform::{Message, message_of};
 use crate::machine::run_requests::RunRequests;
 use crate::machine::system_platform::SystemPlatform;
@@ -14,13 +18,13 @@ use crate::queue::switches::Leave;
 use crate::queue::world::LiveWorld;
 use crate::simulate::simulations::Simulations;
 use crate::store::archives::Archives;
-use crate::store::{Stamp, Store, StoreError};
+use crate::store::{Access, Stamp, Store, StoreError};
 use crate::view::board::Board;
 use crate::view::relay::Relay;
 use crate::watchmen::keeper::Keeper;
 use rota_core::Time;
-use rota_engine::Session;
-use rota_exec::{LocalExecutor, LocalSettings};
+use rota_engine::{Moment, Occasion, Session};
+use rota_exec::{Executor, LocalExecutor, LocalSettings};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -60,7 +64,7 @@ pub enum ServeError {
     NotOurs {
         /// The directory.
         path: PathBuf,
-        /// Its owner.
+        /// The directory's owner.
         uid: u32,
     },
     /// Another daemon has it.
@@ -71,7 +75,7 @@ pub enum ServeError {
     Running {
         /// The directory.
         path: PathBuf,
-        /// Its process.
+        /// The process of that daemon.
         pid: Option<u32>,
     },
     /// The port is taken.
@@ -79,7 +83,7 @@ pub enum ServeError {
     Port {
         /// The port.
         address: SocketAddr,
-        /// Why.
+        /// What the system says.
         source: io::Error,
     },
     /// The certificate or its key.
@@ -90,7 +94,7 @@ pub enum ServeError {
     Io {
         /// What was being done.
         what: String,
-        /// Why not.
+        /// What the system says.
         source: io::Error,
     },
     /// The store.
@@ -107,13 +111,13 @@ pub enum ServeError {
 /// What a daemon says when it is ready.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// Its socket.
+    /// The path of its socket.
     pub socket: PathBuf,
     /// The address of its API and its page.
     pub http: Option<String>,
     /// Its second one, for clients of watchmen.
     pub watchmen: Option<SocketAddr>,
-    /// Its GPUs.
+    /// The number of its GPUs.
     pub gpus: usize,
     /// What drives them.
     pub driver: String,
@@ -127,49 +131,50 @@ fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
 /// Runs a daemon until it is told to stop. `ready` is called once when it can be spoken to.
 pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
     let uid = rustix::process::geteuid().as_raw();
+    let files_before = raise_files();
     let _lock = take_state_dir(&options.state_dir, uid)?;
     let state_dir = options.state_dir.canonicalize().map_err(doing(options.state_dir.display().to_string()))?;
     let database = state_dir.join("rota.db");
     let mut store = Store::open(&database)?;
+    let access = store.access();
     let config = options.config;
     // The moment of the first start: what is told to others about this queue is told once, for this queue.
     if store.meta("epoch_ns")?.is_none() {
         store.transaction(|writer| writer.set_meta("epoch_ns", &wall_ns().to_string()))?;
     }
-    if let Some(policy) = &options.policy {
+    if let Some(policy) = options.policy.as_ref().filter(|policy| store.meta("policy").ok().flatten().as_ref() != Some(policy)) {
         store.transaction(|writer| writer.set_meta("policy", policy))?;
     }
 
-    let mut source = Source::open(options.virtual_gpus.as_deref())?;
+    let mut source = monitor::Source::open(options.virtual_gpus.as_deref())?;
     let devices = chosen(source.list()?, &config);
     let driver = source.driver();
     let compute = source.modes()?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let cpu_slots = if config.jobs.cpu_slots == 0 { processors } else { config.jobs.cpu_slots };
-    let machine = Machine::new(&host, devices.clone(), cpu_slots).with_entities(&config.users.entities);
-
-    remember_gpus(&mut store, &machine)?;
-    let estimates = crate::memory::book::estimates_of(&config, &machine);
     let board = Arc::new(Board::default());
     let (inbox, messages) = std::sync::mpsc::channel();
     let clock = SystemClock::from(first_moment(&mut store, &boot_id(), boot_ns())?);
-    let settings = LocalSettings {
-        node: host.as_str().into(),
-        state_dir: state_dir.clone(),
-        program: options.program.clone(),
-        arguments: vec!["__supervise".into()],
-        cgroup: config.jobs.cgroups.then(rota_exec::cgroup_root).flatten(),
-        mps_control: config.sharing.mps_control.clone(),
-    };
+    let settings = local_settings(&host, &state_dir, &options.program, &config, files_before);
     let told = inbox.clone();
     let sink = Arc::new(move |event| _ = told.send(message_of(event)));
     let executor = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
     let node = executor.node();
-    let requests = RunRequests::new(host.as_str().into(), state_dir.clone(), &config);
+    let nodes = executor.inventory();
+    let machine = Machine::new(&host, &nodes, cpu_slots).with_entities(&config.users.entities);
+    where_there_is_room(remember_gpus(&mut store, &machine))?;
+    let estimates = crate::memory::book::estimates_of(&config, &machine);
+    let requests = RunRequests::new(host.as_str().into(), &nodes, state_dir.clone(), &config);
+    let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
+    let requests = requests.with_leases(Arc::clone(&leases), options.program.clone(), devices.len());
     let platform = SystemPlatform::new(clock, messages, executor, requests);
     let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
-    let mut world = world.with_throughputs(options.throughputs).with_registry(options.registry);
+    let world = world.with_throughputs(options.throughputs).with_registry(options.registry);
+    let mut world = world.with_leases(Arc::clone(&leases));
+    if access == Access::Alone {
+        world.note_full_disk(&database);
+    }
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -178,26 +183,33 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         .build()
         .map_err(doing("starting threads"))?;
     let _inside = runtime.enter();
+    let lease_port = TcpListener::from_std(lease_port).map_err(doing("lease port"))?;
     let socket = state_dir.join("rota.sock");
     let ports = Ports::open(&config, &socket, uid, &runtime)?;
     if let Some(url) = &ports.http {
-        std::fs::write(state_dir.join("http"), format!("{url}\n")).map_err(doing("http"))?;
+        match std::fs::write(state_dir.join("http"), format!("{url}\n")) {
+            // Callers that look for the port by this file find none until the next start; `rota status` names it.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            written => written.map_err(doing("http"))?,
+        }
     }
     // Without one, clients whose answers are held when the daemon is killed find their connections cut.
     let keeper = ports.clients.as_ref().and_then(|_| Keeper::start(&options.program).ok());
     board.tokens.take_own(&state_dir, uid).map_err(doing("token"))?;
     let (news, mail) = std::sync::mpsc::channel();
-    crate::notify::start(&state_dir, &host, &config, Arc::clone(&board), (news.clone(), mail))?;
+    crate::notify::start((&state_dir, access), &host, &config, Arc::clone(&board), (news.clone(), mail))?;
     runtime.spawn(crate::notify::follow(Arc::clone(&board), news.clone()));
     let site = Arc::new(Site {
         board: Arc::clone(&board),
         inbox: inbox.clone(),
-        archives: Archives::open(database)?,
+        archives: Archives::open(database, access)?,
         admins: config.users.admins.iter().filter_map(|name| crate::access::users::find(name)).collect(),
         daemon_uid: uid,
         users: crate::access::users::Directory::default(),
         sessions: Sessions::open(state_dir.join("sessions"), config.http.session_hours, &board.tokens),
         rates: Rates::new(config.http.requests_per_second, config.http.burst),
+        streams: Streams::new(&config.limits),
+        body_bytes_max: config.limits.request_mib << 20,
         lists: Lists::default(),
         relay: Relay::default(),
         has_tls: ports.tls.is_some(),
@@ -221,6 +233,8 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     world.adopt();
     let mut session = world.restore().map_err(ServeError::Policy)?;
     ports.serve(&site, &config, &runtime);
+    let service = LeaseService { book: leases, board: Arc::clone(&board), inbox: inbox.clone() };
+    runtime.spawn(axum::serve(lease_port, crate::lease::routes::routes(Arc::new(service))).into_future());
 
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox).map_err(doing("watching GPUs"))?;
@@ -234,6 +248,33 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     _ = runtime.block_on(tokio::time::timeout(Duration::from_millis(500), site.watchmen.close()));
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(())
+}
+
+/// How runs are made on this machine.
+fn local_settings(host: &str, state_dir: &Path, program: &Path, config: &Config, files_before: Option<u64>) -> LocalSettings {
+    LocalSettings {
+        node: host.into(),
+        state_dir: state_dir.to_owned(),
+        program: program.to_owned(),
+        arguments: vec!["__supervise".into()],
+        cgroup: config.jobs.cgroups.then(rota_exec::cgroup_root).flatten(),
+        mps_control: config.sharing.mps_control.clone(),
+        files_max: files_before,
+    }
+}
+
+/// The leases of jobs, and the port of the service that jobs ask about them.
+fn open_leases(
+    state_dir: &Path,
+    config: &Config,
+    clock: SystemClock,
+) -> Result<(Arc<LeaseBook>, std::net::TcpListener), ServeError> {
+    let key = LeaseKey::of(state_dir).map_err(doing("lease-key"))?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, config.lease_port));
+    let port = crate::lease::port::open(state_dir, config.lease_port).map_err(|source| ServeError::Port { address, source })?;
+    let address = port.local_addr().map_err(doing("lease port"))?;
+    let checkpoints = Checkpoints::new(state_dir, config);
+    Ok((Arc::new(LeaseBook::new(key, address, checkpoints, clock, config)), port))
 }
 
 /// Where the daemon can be spoken to.
@@ -265,18 +306,21 @@ impl Ports {
     fn serve(self, site: &Arc<Site>, config: &Config, runtime: &tokio::runtime::Runtime) {
         let (told, relayed) = (site.board.listen(), Arc::clone(site));
         runtime.spawn(async move { relayed.relay.run(told).await });
-        let service = || router(Arc::clone(site)).into_make_service_with_connect_info::<Peer>();
-        runtime.spawn(axum::serve(self.local, service()).into_future());
-        if let Some(listener) = self.network {
-            let door = PortListener {
-                seats: Arc::new(Semaphore::new(config.http.connections_max.min(files_max() / 2))),
-                patience: Duration::from_secs_f64(config.http.patience_seconds),
-                tls: self.tls,
-            };
-            runtime.spawn(door.open(listener, router(Arc::clone(site))));
+        let listener = Listener {
+            seats: Arc::new(Seats::new(&config.limits, site.daemon_uid)),
+            own_seats: None,
+            patience: Duration::from_secs_f64(config.http.patience_seconds),
+            tls: None,
+        };
+        let router = router(Arc::clone(site));
+        runtime.spawn(listener.clone().open(Source::Socket(self.local), router.clone()));
+        if let Some(port) = self.network {
+            let own_seats = Some(Arc::new(Semaphore::new(config.http.connections_max)));
+            let listener = Listener { own_seats, tls: self.tls, ..listener.clone() };
+            runtime.spawn(listener.open(Source::Port(port), router.clone()));
         }
-        if let Some(listener) = self.clients {
-            runtime.spawn(axum::serve(ClientListener(listener), service()).into_future());
+        if let Some(port) = self.clients {
+            runtime.spawn(listener.open(Source::Watchmen(port), router));
         }
     }
 }
@@ -307,10 +351,22 @@ pub(crate) fn run_until_exit<P: crate::machine::platform::Platform>(
             }
         }
         match session.world.take_leave() {
+            Some(Leave::PlanRound) => plan_round(session),
             Some(Leave::SetPolicy(policy)) => set_policy(session, &policy).map_err(ServeError::Policy)?,
             Some(Leave::Exit) | None => return Ok(()),
         }
     }
+}
+
+/// Finds out at half time who will have to leave when the round ends, if nothing happens until then: those alone are not given longer
+/// leases.
+fn plan_round<P: crate::machine::platform::Platform>(session: &mut Session<LiveWorld<P>>) {
+    let Some(end) = session.world.end_of_round() else { return };
+    let mut engine = session.engine.clone();
+    engine.look(Moment { now: end, occasion: Occasion::Tick });
+    let target = engine.ask();
+    let plan = engine.plan(&target);
+    session.world.plan_leaves(&plan.stops);
 }
 
 /// The queue's time goes on where it was. It follows the clock that counts from boot, which nobody can set, and stands still while the
@@ -323,8 +379,17 @@ fn first_moment(store: &mut Store, boot_id: &str, boot_ns: u64) -> Result<Time, 
     let by_boot = behind_boot.and_then(|behind| u64::try_from(i128::from(boot_ns) - behind).ok()).unwrap_or(0);
     let first = last.max(by_boot) + 1;
     let behind = i128::from(boot_ns) - i128::from(first);
-    store.transaction(|writer| writer.set_meta("clock", &format!("{boot_id} {behind}")))?;
+    // Without it the next start counts from the last event, as after a restart of the machine.
+    where_there_is_room(store.transaction(|writer| writer.set_meta("clock", &format!("{boot_id} {behind}"))))?;
     Ok(Time(first))
+}
+
+/// Passes on what came of a write that the daemon can start without: on a full disk it must start, so that jobs can be cancelled.
+fn where_there_is_room(written: Result<(), StoreError>) -> Result<(), StoreError> {
+    match written {
+        Err(StoreError::DiskFull(_)) => Ok(()),
+        written => written,
+    }
 }
 
 /// Writes down which GPUs there are, for those who look back when they are gone.
@@ -403,12 +468,6 @@ fn url(address: SocketAddr, has_tls: bool) -> String {
         ip => ip,
     };
     format!("{}://{}", if has_tls { "https" } else { "http" }, SocketAddr::new(here, address.port()))
-}
-
-/// How many files this process may have open.
-fn files_max() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limit.current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX)).max(64)
 }
 
 fn stop_on_signals(runtime: &tokio::runtime::Runtime, inbox: &std::sync::mpsc::Sender<Message>) {

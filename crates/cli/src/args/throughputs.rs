@@ -78,10 +78,10 @@ pub struct MeasureThroughputsArgs {
     #[arg(long, value_name = "TYPE", value_delimiter = ',')]
     pub gpu_type: Vec<String>,
     /// What to measure
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "alone,pairs,gangs")]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["alone", "pairs", "gangs"])]
     pub kinds: Vec<MeasuredKind>,
     /// Sizes of the gangs; those larger than the number of GPUs of a type are left out
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "2,4,8", value_parser = clap::value_parser!(u32).range(2..=1024))]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values = ["2", "4", "8"], value_parser = clap::value_parser!(u32).range(2..=1024))]
     pub gangs: Vec<u32>,
     /// How long each measurement lasts
     #[arg(long, value_name = "SECONDS", default_value = "150", value_parser = positive_seconds)]

@@ -3,24 +3,26 @@
 //! GPUs are claimed from the queue, so that nothing else runs on them. The workloads are this process's own children, and it is their lease
 //! service: so it learns their steps. What was measured is written down after every measurement.
 
+mod interrupt;
 mod leases;
 mod plan;
 mod trial;
 mod workloads;
 
 use crate::args::MeasureThroughputsArgs;
-use crate::live::args::StateArgs;
 use crate::live::client::{Client, Failure};
 use crate::output::{print, print_json, progress, remark, write_file};
 use crate::traces::writer_of;
 use anyhow::bail;
 use hyper::Method;
+use interrupt::Interrupt;
 use leases::Leases;
 use plan::Trial;
 use rota_core::ThroughputTable;
 use rota_daemon::api::{ClaimMode, Gpu, GpuClaim, Job, JobState, Submitted};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 use trial::{Room, Times};
@@ -51,6 +53,7 @@ pub fn run(args: &MeasureThroughputsArgs) -> anyhow::Result<()> {
     let lease_seconds = (args.seconds / 20.0).clamp(0.1, 5.0);
     let leases = Leases::start(lease_seconds)?;
     let scratch = Scratch::new()?;
+    let interrupt = Interrupt::watch();
     let seconds = Duration::from_secs_f64;
     let times = Times {
         start_timeout: seconds(args.start_timeout),
@@ -61,16 +64,16 @@ pub fn run(args: &MeasureThroughputsArgs) -> anyhow::Result<()> {
     let bar = progress(trials.len() as u64, "measurements");
     let mut measurements = Vec::new();
     for group in trials.chunk_by(|one, next| (&one.gpu_type, one.gpus) == (&next.gpu_type, next.gpus)) {
-        let claimed = Claimed::new(&client, &args.state, &gpus[&group[0].gpu_type], group[0].gpus)?;
+        let claimed = Claimed::new(&client, &interrupt, &gpus[&group[0].gpu_type], group[0].gpus)?;
         for trial in group {
             bar.set_message(workloads[trial.jobs[0]].job_type.clone());
             let folder = scratch.0.join(measurements.len().to_string());
-            let room = Room { leases: &leases, folder: &folder, gpus: &claimed.uuids, times };
+            let room = Room { leases: &leases, folder: &folder, gpus: &claimed.uuids, times, interrupt: &interrupt };
             let measurement = measured(trial, &workloads, &room)?;
             record(&mut table, &measurement);
             write_file(&args.output, |output| writer(&table, output))?;
             if let Some(failure) = &measurement.failure {
-                bar.suspend(|| remark(&format!("{} on {} x {}: {failure}", "failed", measurement.gpus, measurement.gpu_type)));
+                bar.suspend(|| remark(&format!("failed on {} x {}: {failure}", measurement.gpus, measurement.gpu_type)));
             }
             measurements.push(measurement);
             _ = std::fs::remove_dir_all(&folder);
@@ -144,7 +147,7 @@ fn tell(args: &MeasureThroughputsArgs, measurements: &[Measurement]) -> anyhow::
         let mut lines = String::new();
         for one in measurements {
             let speeds = one.job_types.iter().zip(&one.steps_per_second).map(|(name, speed)| format!("{name} {speed:.3}"));
-            lines.push_str(&format!("{} x {}  {}\n", one.gpus, one.gpu_type, speeds.collect::<Vec<_>>().join("  beside  ")));
+            writeln!(lines, "{} x {}  {}", one.gpus, one.gpu_type, speeds.collect::<Vec<_>>().join("  beside  "))?;
         }
         print(&format!("{lines}steps per second; written to {}", args.output.display()))?;
     }
@@ -163,7 +166,7 @@ struct Claimed<'c> {
 
 impl<'c> Claimed<'c> {
     /// Waits until so many of these GPUs are free.
-    fn new(client: &'c Client, state: &StateArgs, from: &[u32], gpus: u32) -> anyhow::Result<Self> {
+    fn new(client: &'c Client, interrupt: &Interrupt, from: &[u32], gpus: u32) -> anyhow::Result<Self> {
         let ask = GpuClaim {
             gpus,
             from: from.to_vec(),
@@ -173,9 +176,9 @@ impl<'c> Claimed<'c> {
         };
         let submitted: Submitted = client.send(Method::POST, "/api/v1/claims", &ask)?;
         let mut claimed = Self { client, id: submitted.ids.first().copied().unwrap_or_default(), uuids: Vec::new() };
-        crate::live::machine::cancel_when_told_to_end(state, claimed.id);
         loop {
-            let job: Job = client.get(&format!("/api/v1/jobs/{}/wait?started=true&timeout=60", claimed.id))?;
+            interrupt.check()?;
+            let job: Job = client.get(&format!("/api/v1/jobs/{}/wait?started=true&timeout=1", claimed.id))?;
             match job.state {
                 JobState::Running => {
                     claimed.uuids = job.gpu_uuids.unwrap_or_default();

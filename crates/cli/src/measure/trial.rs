@@ -1,5 +1,6 @@
 //! One measurement: workloads are started on GPUs that are claimed for them, run for a while, and are ended.
 
+use super::interrupt::Interrupt;
 use super::leases::{Leases, Sample};
 use super::workloads::Workload;
 use anyhow::Context;
@@ -29,6 +30,7 @@ pub struct Room<'r> {
     /// UUIDs of the GPUs.
     pub gpus: &'r [String],
     pub times: Times,
+    pub interrupt: &'r Interrupt,
 }
 
 /// The speeds of workloads that run at the same time on the same GPUs, or why one of them has none.
@@ -44,6 +46,7 @@ pub fn measure(workloads: &[&Workload], room: &Room<'_>) -> anyhow::Result<Resul
     for run in &runs {
         room.leases.dismiss(&run.token);
     }
+    room.interrupt.check()?;
     Ok(found)
 }
 
@@ -55,25 +58,27 @@ fn observe(runs: &mut [Run], room: &Room<'_>) -> Result<Vec<f64>, String> {
         if let Some(late) = (Instant::now() >= deadline).then(|| runs.iter().find(|run| !has_begun(run))).flatten() {
             return Err(format!("`{}` told of no step within {} s", late.job_type, room.times.start_timeout.as_secs_f64()));
         }
-        still_running(runs)?;
+        still_running(runs, room)?;
         std::thread::sleep(LOOK_INTERVAL);
     }
-    run_for(room.times.warm_up, runs)?;
+    run_for(room.times.warm_up, runs, room)?;
     let from = Instant::now();
-    run_for(room.times.measured, runs)?;
+    run_for(room.times.measured, runs, room)?;
     runs.iter().map(|run| speed(&room.leases.samples(&run.token), from).ok_or_else(|| run.too_slow())).collect()
 }
 
-fn run_for(time: Duration, runs: &mut [Run]) -> Result<(), String> {
+fn run_for(time: Duration, runs: &mut [Run], room: &Room<'_>) -> Result<(), String> {
     let until = Instant::now() + time;
     while Instant::now() < until {
-        still_running(runs)?;
+        still_running(runs, room)?;
         std::thread::sleep(LOOK_INTERVAL.min(until.saturating_duration_since(Instant::now())));
     }
     Ok(())
 }
 
-fn still_running(runs: &mut [Run]) -> Result<(), String> {
+fn still_running(runs: &mut [Run], room: &Room<'_>) -> Result<(), String> {
+    // What ends the whole command is told by `measure`.
+    room.interrupt.check().map_err(|error| error.to_string())?;
     runs.iter_mut().try_for_each(Run::still_runs)
 }
 

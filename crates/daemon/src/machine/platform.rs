@@ -2,6 +2,7 @@
 
 use crate::api;
 use crate::api::text::Text;
+use crate::lease::token::LeaseHolder;
 use crate::machine::run_requests::{RunRequests, run_of};
 use crate::store::record::JobRecord;
 use crate::watchmen::clients::{Asker, Registration};
@@ -10,14 +11,14 @@ use rota_exec::{Adoption, Executor, ExecutorEvent, ExitRecord, RunEnd, StartErro
 use std::fmt;
 use tokio::sync::oneshot;
 
-/// Who asks.
+/// The user who makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// User id.
+    /// The user's id.
     pub uid: u32,
-    /// Group id.
+    /// The id of the user's group.
     pub gid: u32,
-    /// Name.
+    /// The user's name.
     pub user: String,
     /// May touch everybody's jobs.
     pub is_admin: bool,
@@ -28,9 +29,9 @@ pub struct Caller {
 /// Why something is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What kind.
+    /// The kind of refusal.
     pub kind: RefusalKind,
-    /// For people.
+    /// The reason, in words for the user.
     pub message: String,
 }
 
@@ -41,7 +42,7 @@ pub enum RefusalKind {
     BadInput,
     /// There is no such thing.
     NotFound,
-    /// Not theirs.
+    /// The job or the setting belongs to another user.
     Forbidden,
     /// Not now: it ended already, say.
     Conflict,
@@ -70,13 +71,13 @@ pub type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 /// What may be done to jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// End it.
+    /// End the job.
     Cancel,
-    /// Do not start it.
+    /// Do not start the job.
     Hold,
-    /// Start it after all.
+    /// Start the job after all.
     Release,
-    /// Run it again.
+    /// Run the job again.
     Retry,
 }
 
@@ -140,11 +141,11 @@ pub enum Message {
     Prioritise(u64, i32, Caller, Reply<()>),
     /// An attempt ended.
     Ended {
-        /// Whose.
+        /// The job of the attempt.
         job: u64,
-        /// Which.
+        /// The attempt, counted from 1.
         attempt: u32,
-        /// How.
+        /// How the attempt ended.
         outcome: Outcome,
     },
     /// The executor tells something else than an end.
@@ -167,8 +168,26 @@ pub enum Message {
     Flush(Reply<()>),
     /// Another policy.
     Policy(String, Caller, Reply<()>),
+    /// A job asks for its lease, or has saved its work.
+    Lease(LeaseRequest, Reply<()>),
     /// End; jobs run on.
     Shutdown,
+}
+
+/// What a job asks of its lease that must be written down before it is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseRequest {
+    /// The run hears of a stop through its lease from now on.
+    Take(LeaseHolder),
+    /// The job saved its work.
+    Commit {
+        /// The run that saved it.
+        holder: LeaseHolder,
+        /// Steps that are saved, since the job's first start.
+        step: u64,
+        /// Where they are saved, below the job's folder for checkpoints.
+        checkpoint: Option<Box<str>>,
+    },
 }
 
 /// A job to be started.
@@ -234,6 +253,19 @@ pub trait Platform {
     /// Asks a job to stop, or ends it at once.
     fn stop(&mut self, record: &JobRecord, at_once: bool) {
         let how = if at_once { Stop::AtOnce } else { Stop::Gentle };
+        // A run that is not there has ended, which is told by a message.
+        _ = self.executor_mut().stop(run_of(record), how);
+    }
+
+    /// Asks a job to make room for others, in the way that it knows.
+    fn make_leave(&mut self, record: &JobRecord) {
+        let how = if record.progress.is_leased {
+            Stop::Told
+        } else if record.spec.ask.preempt.is_some() {
+            Stop::Notice
+        } else {
+            Stop::Gentle
+        };
         // A run that is not there has ended, which is told by a message.
         _ = self.executor_mut().stop(run_of(record), how);
     }

@@ -55,6 +55,7 @@ impl<P: Platform> LiveWorld<P> {
             Message::Tokens(change, reply) => _ = reply.send(self.change_tokens(change)),
             Message::Profiles(caller, reply) => _ = reply.send(Ok(self.profiles_of(&caller))),
             Message::Forget(class, caller, reply) => _ = reply.send(self.forget_profile(class, &caller, state, events)),
+            Message::Lease(request, reply) => _ = reply.send(self.take_lease_request(request, events)),
             Message::Shutdown => self.switches.leave = Some(Leave::Exit),
             Message::Submit(..) | Message::Ended { .. } => {}
         }
@@ -81,12 +82,14 @@ impl<P: Platform> LiveWorld<P> {
         }
         if self.journal.retry_at.is_some_and(|at| at <= now) {
             self.journal.retry_at = None;
+            self.write_unwritten();
             let ends = std::mem::take(&mut self.undelivered).into_iter().filter_map(|message| match message {
                 Message::Ended { job, attempt, outcome } => Some((job, attempt, outcome)),
                 _ => None,
             });
             let ends = ends.collect();
             self.take_ends(ends, state, events);
+            self.find_nodes(state, events);
             self.pace.wants_decision = true;
         }
     }

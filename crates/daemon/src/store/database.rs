@@ -6,12 +6,13 @@
 use crate::api::text::Text;
 use crate::api::{JobState, LiveEvent};
 use crate::memory::profiles::{ClassKey, Profile, Profiles};
+use crate::store::Access;
 use crate::store::journal::{self, QueueEvent, Stamp};
 use crate::store::record::{JobRecord, Spec};
 use crate::store::schema::MIGRATIONS;
 use crate::watchmen::clients::ClientRow;
 use rota_core::event::{EVENT_VERSION, EventKind};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The disk is full.
-    #[error("the disk that holds {0} is full: free some space and try again; running jobs go on")]
+    #[error("the disk that holds {0} is full: free some space and try again; running jobs go on, and can be cancelled")]
     DiskFull(PathBuf),
     /// Not a database, or a damaged one.
     #[error("{path}: {problem}; nothing was changed. Move the file away to begin anew, or restore it from a backup")]
@@ -39,9 +40,9 @@ pub enum StoreError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its schema.
+        /// The version of its tables.
         found: i64,
-        /// Ours.
+        /// The newest version that this Rota knows.
         known: i64,
     },
     /// Everything else.
@@ -55,7 +56,7 @@ pub enum StoreError {
     /// A row that cannot be understood.
     #[error("store: job {job}: {problem}")]
     Row {
-        /// Whose row.
+        /// The job of the row.
         job: u64,
         /// What is wrong.
         problem: String,
@@ -64,20 +65,20 @@ pub enum StoreError {
 
 /// The columns of a job, in the order in which [`read_job`] takes them.
 pub(super) const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
-                       finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, stop_cause, quota_hold, identity, priority";
+                       finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, stop_cause, quota_hold, identity, priority, progress";
 
 /// An event as it is read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEvent {
-    /// Number, growing.
+    /// The event's number; later events have larger ones.
     pub seq: u64,
-    /// Wall clock.
+    /// Nanoseconds since 1970.
     pub wall_ns: i64,
     /// The queue's time.
     pub at: u64,
-    /// Whose.
+    /// The job it is about, if it is about one.
     pub job: Option<u64>,
-    /// What.
+    /// The word that people know the event by.
     pub kind: String,
     /// More, by kind.
     pub detail: serde_json::Value,
@@ -93,6 +94,7 @@ impl From<StoredEvent> for LiveEvent {
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+    access: Access,
     environments: HashMap<[u8; 32], i64>,
 }
 
@@ -102,17 +104,29 @@ impl Store {
         // It holds environments, and with them secrets: whoever may look into the directory must not read them. SQLite gives its
         // other files the mode of this one. What cannot be made here is told by SQLite.
         _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        Self::with(Connection::open(path).map_err(|source| explain(path, source))?, path)
+        match Self::open_by(path, Access::Shared) {
+            Err(StoreError::DiskFull(_)) => Self::open_by(path, Access::Alone),
+            opened => opened,
+        }
+    }
+
+    fn open_by(path: &Path, access: Access) -> Result<Self, StoreError> {
+        Self::with(access.open(path, OpenFlags::default()).map_err(|source| explain(path, source))?, path, access)
+    }
+
+    /// How other connections of this process are to be opened.
+    pub fn access(&self) -> Access {
+        self.access
     }
 
     /// A store that is kept in memory and is gone with its value.
     #[cfg(test)]
     pub fn in_memory() -> Self {
-        Self::with(Connection::open_in_memory().expect("memory"), Path::new("memory")).expect("an empty store")
+        Self::with(Connection::open_in_memory().expect("memory"), Path::new("memory"), Access::Shared).expect("an empty store")
     }
 
-    fn with(connection: Connection, path: &Path) -> Result<Self, StoreError> {
-        let mut store = Self { connection, path: path.to_owned(), environments: HashMap::new() };
+    fn with(connection: Connection, path: &Path, access: Access) -> Result<Self, StoreError> {
+        let mut store = Self { connection, path: path.to_owned(), access, environments: HashMap::new() };
         store.prepare().map_err(|error| match error {
             StoreError::Sqlite { source, .. } => explain(path, source),
             other => other,
@@ -340,13 +354,13 @@ impl Writer<'_> {
         self.connection.prepare_cached(
             "UPDATE jobs SET state = ?2, user_hold = ?3, exit_code = ?4, signal = ?5, reason = ?6, gpu_uuids = ?7, gpu_indices = ?8, started_ns = ?9,
                finished_ns = ?10, started_at = ?11, attempts = ?12, failures = ?13, preemptions = ?14, service_ns = ?15, not_before = ?16, cancel = ?17,
-               peak_memory_mib = ?18, energy_joules = ?19, memory_mib = ?20, ooms = ?21, stop_cause = ?22, quota_hold = ?23, identity = ?24 WHERE id = ?1",
+               peak_memory_mib = ?18, energy_joules = ?19, memory_mib = ?20, ooms = ?21, stop_cause = ?22, quota_hold = ?23, identity = ?24, progress = ?25 WHERE id = ?1",
         )?
         .execute(params![
             job.id, job.state.word(), job.user_hold, job.exit_code, job.signal, job.reason, json(&job.gpu_uuids), json(&job.gpu_indices),
             job.started_ns, job.finished_ns, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before,
             job.cancel, job.peak_memory_mib, job.energy_joules, job.memory_mib, job.ooms, job.stop_cause.as_ref().map(erased::Json::text),
-            job.quota_hold, job.identity,
+            job.quota_hold, job.identity, json(&job.progress),
         ])?;
         Ok(())
     }
@@ -510,6 +524,7 @@ pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
         stop_cause: row.get::<_, Option<String>>(27)?.and_then(|text| serde_json::from_str(&text).ok()),
         quota_hold: row.get(28)?,
         identity: row.get(29)?,
+        progress: row.get::<_, Option<String>>(31)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
     })
 }
 
@@ -542,7 +557,7 @@ pub(super) fn explain(path: &Path, source: rusqlite::Error) -> StoreError {
     match source.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::DiskFull(path.to_owned()),
         // A full disk shows as a failed write of the log, too.
-        Some(ErrorCode::SystemIoFailure) if is_full(path) => StoreError::DiskFull(path.to_owned()),
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if is_full(path) => StoreError::DiskFull(path.to_owned()),
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             StoreError::Damaged { path: path.to_owned(), problem: source.to_string() }
         }

@@ -21,6 +21,7 @@ use super::spec::RunSpec;
 pub struct Launcher {
     program: PathBuf,
     arguments: Vec<OsString>,
+    files_max: Option<u64>,
     nursery: Option<Nursery>,
 }
 
@@ -55,7 +56,13 @@ impl Launcher {
     /// A launcher that has supervisors made by this program, as `/usr/bin/rota`, with these arguments, as `__supervise`:
     /// it must call [`nurse`](crate::nurse).
     pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Self {
-        Self { program, arguments, nursery: None }
+        Self { program, arguments, files_max: None, nursery: None }
+    }
+
+    /// The same launcher, whose supervisors and jobs may have so many files open, whatever this process may.
+    #[must_use]
+    pub fn with_files_max(self, files_max: Option<u64>) -> Self {
+        Self { files_max, ..self }
     }
 
     /// Starts a supervisor for one attempt in a run directory of its own, which is made if it is not there.
@@ -88,7 +95,7 @@ impl Launcher {
         } else {
             let mut program = Command::new(&self.program);
             program.args(&self.arguments);
-            Nursery::start(program)?
+            Nursery::start(program, self.files_max)?
         };
         let born = nursery.ask(dir)?;
         self.nursery = Some(nursery);
@@ -127,6 +134,16 @@ impl Supervisor {
     /// Asks it to kill the job at once. The supervisor itself stays until it has recorded how the job ended.
     pub fn kill(&self) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.pidfd, Signal::QUIT)?)
+    }
+
+    /// Asks it to give the job its notice, by the job's own signal.
+    pub fn notify(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.pidfd, Signal::USR1)?)
+    }
+
+    /// Says that the job was told to leave by other means: the grace of its notice begins.
+    pub fn begin_grace(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.pidfd, Signal::USR2)?)
     }
 
     /// Whether it has ended. Never waits.

@@ -50,7 +50,7 @@ impl OutputPipe {
 /// What is left in the pipe after reading some of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Pumped {
-    /// Perhaps more.
+    /// The log may have more to read.
     MayHaveMore,
     /// Nothing for now.
     Empty,
@@ -297,6 +297,7 @@ mod tests {
             log_files_max: files_max,
             time_limit: None,
             grace: Duration::ZERO,
+            notice: None,
             memory_max_bytes: None,
             cpus_max: None,
             cgroup: None,

@@ -27,6 +27,7 @@ fn executor(folder: &Path) -> (LocalExecutor, Receiver<ExecutorEvent>) {
         arguments: Vec::new(),
         cgroup: None,
         mps_control: Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu/tests/mps/nvidia-cuda-mps-control"),
+        files_max: None,
     };
     let sink = Arc::new(move |event| _ = sender.send(event));
     (LocalExecutor::new(settings, gpus.list().unwrap(), Box::new(gpus.modes()), sink).unwrap(), events)
@@ -49,6 +50,7 @@ fn request(executor: &mut LocalExecutor, folder: &Path, script: &str) -> RunRequ
         run_as: None,
         log: LogSettings { bytes_max: 0, files_max: 1 },
         limits: Limits { time: None, grace: Duration::from_secs(30), memory_max_bytes: None, cpus_max: None },
+        notice: Notice::usual(Duration::from_secs(30)),
         mps: None,
     }
 }

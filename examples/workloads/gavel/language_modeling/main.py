@@ -79,7 +79,7 @@ def build(setting):
 
 
 def main(arguments=None):
-    parser = training.parser(__doc__, ["--steps"], 100)
+    parser = training.parser(__doc__, ["--steps"], 50)
     parser.add_argument("--cuda", action="store_true", help="accepted: a GPU is used wherever there is one")
     parser.add_argument("--data", metavar="DIR", help="accepted, not read")
     parser.add_argument("--batch_size", type=int, default=20, metavar="B", help="texts side by side [20]")

@@ -76,7 +76,7 @@ def build(setting):
 
 
 def main(arguments=None):
-    parser = training.parser(__doc__, ["-step", "--step"], 50)
+    parser = training.parser(__doc__, ["-step", "--step"], 30)
     parser.add_argument("-data", metavar="FILE", help="accepted, not read")
     parser.add_argument("-batch_size", type=int, default=64, metavar="B", help="sentences a step [64]")
     parser.add_argument("-proj_share_weight", action="store_true", help="the last layer shares its weights with the embedding")
