@@ -6,6 +6,7 @@ mod allocate;
 mod args;
 mod inputs;
 mod live;
+mod measure;
 mod output;
 mod policies;
 mod shell;
@@ -38,6 +39,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => return live::doctor::doctor(args),
         Command::Check(args) => return live::daemon::check(args),
         Command::Supervise { dir } => return Ok(dir.as_ref().map_or_else(rota_exec::nurse, |dir| rota_exec::supervise(dir))),
+        Command::Gang { workers, command } => return live::jobs::gang(workers, command),
         Command::Keep => {
             rota_daemon::keep();
             return Ok(ExitCode::SUCCESS);

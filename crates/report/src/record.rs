@@ -259,6 +259,10 @@ impl<'a> Recorder<'a> {
             | EventKind::Overused { .. }
             | EventKind::PolicySet { .. }
             | EventKind::RestartMeasured { .. }
+            | EventKind::Leased { .. }
+            | EventKind::Committed { .. }
+            | EventKind::Progress { .. }
+            | EventKind::SpeedMeasured { .. }
             | EventKind::Decided { .. } => {}
             EventKind::NodeLost { node } => {
                 self.run.absences.push(Absence { node, from: now, until: Time::FAR_FUTURE });

@@ -68,7 +68,7 @@ pub enum Command {
     Trace(TraceArgs),
     /// Divide the GPUs' time among jobs once, with a proof of how good the division is
     Alloc(AllocArgs),
-    /// Look into and convert throughput tables, and estimate what they lack
+    /// Look into and convert throughput tables, measure speeds, and estimate what was not measured
     Throughputs(ThroughputsArgs),
     /// List the policies and their parameters
     Policies(PoliciesArgs),
@@ -148,6 +148,16 @@ pub enum Command {
     Supervise {
         /// The run directory of one job; otherwise the daemon says on standard input which
         dir: Option<PathBuf>,
+    },
+    /// Start the processes of a gang, one for each GPU: called for jobs with Gavel's iterator
+    #[command(name = "__gang", hide = true)]
+    Gang {
+        /// The GPU of each process
+        #[arg(long, value_delimiter = ',', required = true)]
+        workers: Vec<u32>,
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
     },
     /// Keep connections whose answers are held back: called by the daemon
     #[command(name = rota_daemon::KEEP, hide = true)]

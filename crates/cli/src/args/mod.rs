@@ -13,6 +13,7 @@ pub use commands::{Cli, Command};
 pub use numbers::window;
 pub use simulate::{MechanismWord, ModelArgs, PoliciesArgs, ReadArgs, SimArgs, SweepArgs};
 pub use throughputs::{
-    ConvertThroughputsArgs, EstimateThroughputsArgs, ShowThroughputsArgs, ThroughputsArgs, ThroughputsCommand,
+    ConvertThroughputsArgs, EstimateThroughputsArgs, MeasureThroughputsArgs, MeasuredKind, ShowThroughputsArgs, ThroughputsArgs,
+    ThroughputsCommand,
 };
 pub use traces::{ConvertArgs, GenArgs, InfoArgs, TraceArgs, TraceCommand, WrittenFormat};

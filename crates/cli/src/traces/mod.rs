@@ -3,5 +3,5 @@
 mod throughputs;
 mod trace;
 
-pub use throughputs::run as run_throughputs;
+pub use throughputs::{run as run_throughputs, writer_of};
 pub use trace::run;

@@ -23,6 +23,8 @@ pub struct Pace {
     pub awaits_look: bool,
     /// No decision before this moment.
     pub rest_until: Time,
+    /// The round whose successor is planned, counted from the queue's first moment.
+    pub planned_round: Option<u64>,
     polled_at: Time,
     is_deciding: bool,
     /// When each job was asked to make room for others.

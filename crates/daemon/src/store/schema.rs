@@ -70,4 +70,6 @@ ALTER TABLE jobs ADD COLUMN identity TEXT;
 ALTER TABLE jobs ADD COLUMN priority INTEGER;
 UPDATE jobs SET stop_cause = '\"cancel\"' WHERE state = 'stopping';
 CREATE TABLE images (id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, content BLOB NOT NULL) STRICT;
+", "
+ALTER TABLE jobs ADD COLUMN progress TEXT;
 "];

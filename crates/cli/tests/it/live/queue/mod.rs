@@ -3,6 +3,7 @@
 mod crash;
 mod disk;
 mod jobs;
+mod leases;
 mod reboot;
 mod restart;
 mod upkeep;
