@@ -73,6 +73,7 @@ bench: build
 	python3 benches/api.py $(ROTA)
 	python3 benches/peers.py $(ROTA)
 	python3 benches/history.py $(ROTA)
+	python3 benches/crowd.py $(ROTA)
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
 SECONDS ?= 60
