@@ -12,7 +12,7 @@ export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD = 1
 # What the example queue of `make run` keeps.
 STATE ?= .rota
 
-.PHONY: run demo build web test lint parity bench fuzz tools lint-tools python-tools browser node clean
+.PHONY: run demo build web test lint parity bench chaos fuzz tools lint-tools python-tools browser node clean
 
 run: build
 	@if $(ROTA) status --state $(STATE) >/dev/null 2>&1; then echo "a queue already runs on $(STATE)"; \
@@ -54,6 +54,7 @@ test: tools python-tools browser web
 	cd web && npm test
 	$(CARGO) nextest run --workspace --locked -E 'not test(/^parity/) & not test(/::parity/)'
 	$(CARGO) build --locked -p rota
+	python3 tests/chaos/chaos.py target/debug/rota --rounds 20 --seconds 30 --seed 1
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
 
@@ -64,6 +65,8 @@ lint: lint-tools python-tools node
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) deny check bans licenses sources
+	@if $(CARGO) deny fetch db >/dev/null 2>&1; then $(CARGO) deny check advisories; \
+	else echo "advisories: not checked, because their database cannot be had here"; fi
 	cd python && ../$(PYTHON)/bin/ruff check --config pyproject.toml . ../examples/claim.py && ../$(PYTHON)/bin/ruff format --config pyproject.toml --check . ../examples/claim.py && ../$(PYTHON)/bin/mypy
 	cd web && npm ci --no-audit --no-fund && npm run lint
 
@@ -74,6 +77,14 @@ bench: build
 	python3 benches/peers.py $(ROTA)
 	python3 benches/history.py $(ROTA)
 	python3 benches/crowd.py $(ROTA)
+	$(CARGO) run --release --locked -p rota-sim --example fork
+
+# Users, accidents and malice against the real binary; as root with three users. `make chaos ROUNDS=500 SEED=7` for more, or for others.
+ROUNDS ?= 100
+SEED ?= 1
+chaos:
+	$(CARGO) build --locked -p rota
+	python3 tests/chaos/chaos.py target/debug/rota --rounds $(ROUNDS) --seed $(SEED)
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
 SECONDS ?= 60
@@ -88,9 +99,9 @@ fuzz:
 tools:
 	command -v cargo-nextest >/dev/null || $(CARGO) install --locked cargo-nextest@0.9.143
 
-# Only `make lint` looks at licences and bans; building the tool takes minutes.
+# Only `make lint` looks at licences and bans. Unoptimised, the tool is quick enough, and built in a third of the time.
 lint-tools:
-	command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny@0.20.2
+	command -v cargo-deny >/dev/null || $(CARGO) install --debug --locked cargo-deny@0.20.2
 
 # The tools of the Python package, as pinned; made anew when that changes.
 python-tools: $(PYTHON)/complete

@@ -136,6 +136,10 @@ pub struct Jobs {
     pub cpu_slots: u32,
     /// Whether each job gets a control group of its own where that is permitted.
     pub cgroups: bool,
+    /// Whether a job can open only its own GPUs, where it has a control group and the kernel permits it.
+    pub isolate_devices: bool,
+    /// Whether the programs of a job get no rights that its user does not have, as by `sudo`. A root daemon's jobs only.
+    pub no_new_privileges: bool,
 }
 
 impl Default for Jobs {
@@ -152,6 +156,8 @@ impl Default for Jobs {
             waiting_max: 1_000_000,
             cpu_slots: 0,
             cgroups: true,
+            isolate_devices: true,
+            no_new_privileges: true,
         }
     }
 }
@@ -162,8 +168,10 @@ impl Default for Jobs {
 pub struct Gpus {
     /// The only GPUs used, by index or UUID; empty means all.
     pub only: Vec<String>,
-    /// Processes that never count as strangers, by name.
+    /// Processes that do not count as strangers, by name, as long as they are small.
     pub ignore_processes: Vec<String>,
+    /// A process counts as a stranger's whatever its name if it holds more memory than this.
+    pub ignore_memory_mib: u64,
     /// Users whose processes never count as strangers.
     pub ignore_users: Vec<String>,
     /// A stranger's process with at most this much memory does not count.
@@ -186,6 +194,7 @@ impl Default for Gpus {
         Self {
             only: Vec::new(),
             ignore_processes: desktop.map(str::to_owned).to_vec(),
+            ignore_memory_mib: 2048,
             ignore_users: Vec::new(),
             stranger_memory_mib: 0,
             unowned_memory_mib: 512,

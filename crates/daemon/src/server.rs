@@ -139,6 +139,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let mut source = monitor::Source::open(options.virtual_gpus.as_deref())?;
     let devices = chosen(source.list()?, &config);
     let driver = source.driver();
+    make_device_files(&devices, uid);
     let compute = source.modes()?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
@@ -153,6 +154,10 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         arguments: vec!["__supervise".into()],
         cgroup: config.jobs.cgroups.then(rota_exec::cgroup_root).flatten(),
         mps_control: config.sharing.mps_control.clone(),
+        hardening: rota_exec::Hardening {
+            isolates_devices: config.jobs.isolate_devices,
+            no_new_privileges: config.jobs.no_new_privileges,
+        },
         files_max: files_before,
     };
     let told = inbox.clone();
@@ -313,6 +318,7 @@ pub fn run<P: crate::machine::platform::Platform>(session: &mut Session<LiveWorl
     run_until_exit(session)?;
     session.world.write_samples(wall_ns() / 1_000_000_000);
     save_image(session);
+    session.world.journal.store.checkpoint();
     Ok(())
 }
 
@@ -375,6 +381,16 @@ fn remember_gpus(store: &mut Store, machine: &Machine) -> Result<(), StoreError>
     })
 }
 
+/// CUDA makes the device of unified memory by itself, with a program that takes the rights of root. Jobs may not have those, so it is made
+/// before the first of them.
+fn make_device_files(devices: &[rota_gpu::Device], uid: u32) {
+    let has_files = devices.iter().any(|device| device.minor.is_some());
+    if uid == 0 && has_files && !Path::new("/dev/nvidia-uvm").exists() {
+        // Where there is no such program, the files are made by others, or CUDA says what it lacks.
+        _ = std::process::Command::new("nvidia-modprobe").args(["-u", "-c=0"]).stdin(std::process::Stdio::null()).output();
+    }
+}
+
 fn chosen(devices: Vec<rota_gpu::Device>, config: &Config) -> Vec<rota_gpu::Device> {
     let only = &config.gpus.only;
     let is_chosen = |device: &rota_gpu::Device| {
@@ -384,7 +400,7 @@ fn chosen(devices: Vec<rota_gpu::Device>, config: &Config) -> Vec<rota_gpu::Devi
 }
 
 /// Makes the state directory ours, alone.
-fn take_state_dir(dir: &Path, uid: u32) -> Result<File, ServeError> {
+pub(crate) fn take_state_dir(dir: &Path, uid: u32) -> Result<File, ServeError> {
     let shown = dir.display().to_string();
     // Others must reach the socket of a root daemon; nobody else's business otherwise.
     let mode = if uid == 0 { 0o755 } else { 0o700 };

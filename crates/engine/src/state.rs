@@ -44,7 +44,7 @@ pub struct State {
     pub nodes_up: Vec<bool>,
     /// What others than the scheduler's jobs hold of each GPU.
     pub outside: Vec<Slice>,
-    /// How often that changed.
+    /// How often that or a node changed.
     pub outside_changes: u64,
     /// How long each GPU has worked for jobs that left it again.
     pub gpu_busy: Vec<Span>,
@@ -230,7 +230,7 @@ impl State {
     /// GPUs are kept for a job, beside those who are still on them.
     fn promise(&mut self, job: JobId, gpus: &GpuList, after: &JobList) {
         self.pool.take(gpus, self.slice(job));
-        self.jobs[job.index()].promised.clone_from(gpus);
+        self.jobs[job.index()].is_promised = true;
         let leaving = after.iter().copied().filter(|other| self.jobs[other.index()].phase.has_gpus());
         self.handovers.push(Handover { job, gpus: gpus.clone(), after: leaving.collect() });
     }
@@ -243,7 +243,7 @@ impl State {
         for handover in std::mem::take(&mut self.handovers) {
             if is_broken(&handover) {
                 self.pool.give(&handover.gpus, self.slice(handover.job));
-                self.jobs[handover.job.index()].promised.clear();
+                self.jobs[handover.job.index()].is_promised = false;
                 // It stands among the waiting again, where it stood.
                 self.repaced.push(handover.job);
             } else {
@@ -560,6 +560,7 @@ impl State {
 
     fn set_node_up(&mut self, node: NodeId, up: bool) {
         self.nodes_up[node.index()] = up;
+        self.outside_changes += 1;
         if !up {
             let gpus = self.bound.cluster.nodes[node.index()].gpus.clone();
             self.break_promises(|handover| handover.gpus.iter().any(|gpu| gpus.contains(&gpu.0)));

@@ -84,6 +84,8 @@ fn spec(dir: &Path, command: &[&str]) -> RunSpec {
         memory_max_bytes: None,
         cpus_max: None,
         cgroup: None,
+        devices: None,
+        no_new_privileges: false,
     }
 }
 

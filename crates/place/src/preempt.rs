@@ -31,8 +31,8 @@ fn make_room_on(queue: &mut Queue, draft: &mut Draft<'_>, job: JobId, gpu_type: 
     // Before anybody is touched: could the gang fit if every victim's GPUs fell free?
     let mut reachable = draft.pool.idle_of(gpu_type);
     for &(_, victim) in worse {
-        // Who stops on a GPU that others hold frees nothing.
-        if !draft.snapshot.may_stop(victim) {
+        // A job on a GPU that others hold, or whose node is lost, frees nothing.
+        if draft.snapshot.outside_changes > 0 && !draft.snapshot.may_stop(victim) {
             continue;
         }
         let enough = reachable >= shape.gpus;

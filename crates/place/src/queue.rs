@@ -98,7 +98,7 @@ impl Queue {
         let key = RankKey::new(self.entries[job.index()].rank);
         let standing = match state.phase {
             // A job whose GPUs are promised to it is only waiting for others to leave them.
-            Phase::Waiting if state.promised.is_empty() => Standing::Waiting(key),
+            Phase::Waiting if !state.is_promised => Standing::Waiting(key),
             Phase::Running | Phase::Stopping if self.index.by_rank || self.index.by_end => {
                 let gpu_type =
                     state.gpus.first().map(|gpu| snapshot.bound.cluster.gpus[gpu.index()].gpu_type).unwrap_or_default();

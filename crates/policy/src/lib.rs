@@ -20,6 +20,7 @@ mod share;
 mod watch;
 
 pub use memory::{MemoryError, Remember};
+pub use order::batch_rules::{BatchRule, Facts};
 pub use params::{Param, Params, PolicyError};
 pub use registry::{Configured, Knows, PolicyInfo, Registry, build, find, with_param};
 

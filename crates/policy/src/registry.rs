@@ -2,7 +2,8 @@
 
 use crate::gavel::{allox, fifo};
 use crate::lag::matching as lag;
-use crate::order::{fcfs, gittins, las, lottery, priority, rr, sjf, srtf, wfq};
+use crate::order::batch_rules::{self, BatchRule};
+use crate::order::{fcfs, gittins, las, lottery, priority, rr, sjf, srsf, srtf, wfq};
 use crate::params::{Param, Params, PolicyError};
 use crate::share::sharing::{BY_TYPE, Merit, Renewal, Sharing, Sight};
 use crate::share::time_sharing as share;
@@ -96,6 +97,14 @@ const BUILTIN: &[PolicyInfo] = &[
     PolicyInfo { name: "random", summary: "any waiting job on any free GPU, the baseline for all others", params: lottery::RANDOM_PARAMS, knows: Knows::ForReservations, build: Build::Function(lottery::build_random), ..PLAIN },
     PolicyInfo { name: "las", aliases: &["tiresias"], summary: "least attained GPU time first, in queues with demotion and promotion", params: las::PARAMS, preemptive: true, build: Build::Function(las::build), ..PLAIN },
     PolicyInfo { name: "gittins", summary: "Gittins index: most likely to end soon for the GPU time received, learned from jobs that ended", params: gittins::PARAMS, preemptive: true, build: Build::Function(gittins::build), ..PLAIN },
+    PolicyInfo { name: "srsf", summary: "smallest remaining GPU time first (time left × GPUs)", params: srsf::PARAMS, preemptive: true, knows: Knows::Durations, build: Build::Function(srsf::build), ..PLAIN },
+    PolicyInfo { name: "saf", summary: "smallest area first: estimate × GPUs", params: batch_rules::PARAMS, knows: Knows::Durations, build: Build::Function(|params| batch_rules::build(BatchRule::Saf, params)), ..PLAIN },
+    PolicyInfo { name: "f1", summary: "batch rule F1: log(estimate) × GPUs, earlier submissions first", params: batch_rules::PARAMS, knows: Knows::Durations, build: Build::Function(|params| batch_rules::build(BatchRule::F1, params)), ..PLAIN },
+    PolicyInfo { name: "f2", summary: "batch rule F2: √estimate × GPUs, earlier submissions first", params: batch_rules::PARAMS, knows: Knows::Durations, build: Build::Function(|params| batch_rules::build(BatchRule::F2, params)), ..PLAIN },
+    PolicyInfo { name: "f3", summary: "batch rule F3: estimate × GPUs, earlier submissions first", params: batch_rules::PARAMS, knows: Knows::Durations, build: Build::Function(|params| batch_rules::build(BatchRule::F3, params)), ..PLAIN },
+    PolicyInfo { name: "f4", summary: "batch rule F4: estimate × √GPUs, earlier submissions first", params: batch_rules::PARAMS, knows: Knows::Durations, build: Build::Function(|params| batch_rules::build(BatchRule::F4, params)), ..PLAIN },
+    PolicyInfo { name: "wfp3", summary: "batch rule WFP3: longest wait for its estimate first, wide jobs before narrow ones", params: batch_rules::PARAMS, knows: Knows::Durations, build: Build::Function(|params| batch_rules::build(BatchRule::Wfp3, params)), ..PLAIN },
+    PolicyInfo { name: "unicep", summary: "batch rule UNICEP: longest wait for its estimate first, narrow jobs before wide ones", params: batch_rules::PARAMS, knows: Knows::Durations, build: Build::Function(|params| batch_rules::build(BatchRule::Unicep, params)), ..PLAIN },
     PolicyInfo { name: "fifo", summary: "in order of arrival, to the end, each on any GPU type with room", build: Build::Function(|_| Ok(fifo::any_type())), ..PLAIN },
     PolicyInfo { name: "fifo-perf", aliases: &["fifo_perf"], summary: "in order of arrival, each on its fastest free GPU type", preemptive: true, heterogeneity_aware: true, build: Build::Function(|_| Ok(fifo::fastest_type())), ..PLAIN },
     PolicyInfo { name: "fifo-packed", aliases: &["fifo_packed"], summary: "fifo-perf that lets two jobs share GPUs where that pays", preemptive: true, packs: true, heterogeneity_aware: true, build: Build::Function(|_| Ok(fifo::packed())), ..PLAIN },

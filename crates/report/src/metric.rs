@@ -99,7 +99,7 @@ macro_rules! metric {
 use Format::{Count, KilowattHours, Number, Percent, Seconds};
 
 /// All metrics, in the order of the summary.
-pub(crate) const METRICS: [Metric; 24] = [
+pub(crate) const METRICS: [Metric; 25] = [
     metric!(jobs, "jobs", Neither, Count, false, |row| Some(row.jobs as f64), "jobs that the job metrics are taken over"),
     metric!(completed, "completed", Higher, Count, false, |row| Some(row.completed as f64), "jobs that ended well"),
     metric!(failed, "failed", Lower, Count, false, |row| Some(row.failed as f64), "jobs that ended badly"),
@@ -220,4 +220,13 @@ pub(crate) const METRICS: [Metric; 24] = [
     ),
     metric!(wall_seconds, "wall time", Lower, Seconds, false, |row| Some(row.wall_seconds), "wall time of the whole simulation"),
     metric!(events, "events", Neither, Count, false, |row| Some(row.events as f64), "events of the run"),
+    metric!(
+        bsld_mean,
+        "mean bounded slowdown",
+        Lower,
+        Number(""),
+        true,
+        |row| row.bsld_mean,
+        "mean JCT over run time, run times below 10 s counting as 10 s"
+    ),
 ];

@@ -7,6 +7,8 @@ use serde::Serialize;
 use std::ops::Range;
 
 const JOULES_PER_KWH: f64 = 3.6e6;
+/// Run times below this count as this in the bounded slowdown, as the batch world does.
+const SLOWDOWN_BOUND_SECONDS: f64 = 10.0;
 /// Rounding must not make a job unfair that got exactly its share.
 const FAIR_SLACK: f64 = 1e-9;
 
@@ -83,6 +85,7 @@ pub struct Summary {
     pub allocation_seconds_max: f64,
     pub wall_seconds: f64,
     pub events: u64,
+    pub bsld_mean: Option<f64>,
 }
 
 /// The metrics of a run.
@@ -91,6 +94,7 @@ pub fn summarise(run: &Run, bound: &Bound, meta: &RunMeta) -> Summary {
     let rows = || run.jobs[window.clone()].iter().zip(&bound.jobs[window.clone()]);
     let jct_s = sorted(rows().filter_map(|(record, job)| record.jct(job.arrival)).map(rota_core::Span::seconds));
     let wait_s = sorted(rows().filter_map(|(record, job)| record.wait(job.arrival)).map(rota_core::Span::seconds));
+    let bsld = rows().filter_map(|(record, job)| bounded_slowdown(record, job.arrival)).collect::<Vec<_>>();
     let ratios = fairness_ratios(run, bound, window.clone());
     let unfair = ratios.iter().filter(|&&ratio| ratio > 1.0 + FAIR_SLACK).count();
     let late = rows().filter(|(record, job)| match (job.deadline, record.status) {
@@ -129,7 +133,15 @@ pub fn summarise(run: &Run, bound: &Bound, meta: &RunMeta) -> Summary {
         allocation_seconds_max: meta.allocation_seconds_max,
         wall_seconds: meta.wall_seconds,
         events: meta.events,
+        bsld_mean: mean(&bsld),
     }
+}
+
+/// The time from arrival to completion over the time on GPUs, jobs shorter than [`SLOWDOWN_BOUND_SECONDS`] counting as that long; at
+/// least 1. `None` unless the job completed.
+fn bounded_slowdown(record: &crate::record::JobOutcome, arrival: rota_core::Time) -> Option<f64> {
+    let jct = record.jct(arrival)?.seconds();
+    Some((jct / record.running.seconds().max(SLOWDOWN_BOUND_SECONDS)).max(1.0))
 }
 
 /// Price of the GPU time used; not known if a type that was used has no price.

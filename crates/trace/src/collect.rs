@@ -233,8 +233,8 @@ impl Collector {
         Ok(())
     }
 
-    /// Sets the zero of a log to its earliest submission and sorts it.
-    fn settle_log(&mut self, zero: LogZero) {
+    /// Sets the zero of a log to its earliest submission and sorts it. Gives the second of the file that is zero now.
+    fn settle_log(&mut self, zero: LogZero) -> f64 {
         let first = self.jobs.iter().map(|job| job.arrival.0).min().unwrap_or(0);
         for job in &mut self.jobs {
             job.arrival = Time(job.arrival.0 - first);
@@ -264,15 +264,17 @@ impl Collector {
                 job.label = None;
             }
         }
+        Time(first).seconds()
     }
 
     /// The workload, checked as a whole.
     pub fn finish(mut self, zero: LogZero) -> Result<Loaded, TraceError> {
-        if self.format.is_log() {
-            self.settle_log(zero);
+        let zero_second = if self.format.is_log() {
+            self.settle_log(zero)
         } else {
             self.resolve()?;
-        }
+            0.0
+        };
         for (reason, count) in std::mem::take(&mut self.left_out) {
             self.notes.push(format!("{count} {} {reason} left out", if count == 1 { "job" } else { "jobs" }));
         }
@@ -285,7 +287,8 @@ impl Collector {
         }
         let mut workload = Workload { source: self.source_name, names: self.names, jobs: self.jobs };
         workload.finish();
-        Ok(Loaded { workload, format: self.format, skipped: self.skipped, skipped_count: self.skipped_count, notes: self.notes })
+        let Self { format, skipped, skipped_count, notes, .. } = self;
+        Ok(Loaded { workload, format, skipped, skipped_count, zero_second, notes })
     }
 }
 

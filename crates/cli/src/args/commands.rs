@@ -2,9 +2,9 @@
 
 use super::{AllocArgs, PoliciesArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
 use crate::live::args::{
-    BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs, NotifyArgs,
-    PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs,
-    WaitArgs,
+    BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs,
+    NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, RestoreArgs, SubmitArgs,
+    TokenArgs, TopArgs, UpArgs, WaitArgs,
 };
 use clap::{Args, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -129,6 +129,12 @@ pub enum Command {
     Record(RecordArgs),
     /// Get notified about your jobs, by mail, chat or a hook
     Notify(NotifyArgs),
+    /// Write a copy of the daemon's database, also while it runs
+    Backup(BackupArgs),
+    /// Put a backup in place of the database of a daemon that is down
+    Restore(RestoreArgs),
+    /// Compare the database with the run directories, and say what the daemon will do
+    Check(PlainArgs),
     /// Check this machine's setup, and say what to fix
     Doctor(DoctorArgs),
     /// Check and show the daemon's settings

@@ -37,6 +37,7 @@ pub const COLUMNS: &[&str] = &[
     "slo_violations",
     "allocations",
     "events",
+    "bsld_mean",
 ];
 
 /// The cells of one finished run.
@@ -75,6 +76,7 @@ pub fn cells(point: &Point, summary: &Summary, load: Option<f64>) -> Row {
         summary.slo_violations.to_string(),
         summary.allocations.to_string(),
         summary.events.to_string(),
+        cell(summary.bsld_mean),
     ]
 }
 

@@ -35,6 +35,7 @@ const SUMMARY_FIELDS: &[&str] = &[
     "allocation_seconds_max",
     "wall_seconds",
     "events",
+    "bsld_mean",
 ];
 
 #[test]

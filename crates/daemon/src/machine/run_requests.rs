@@ -33,7 +33,7 @@ impl RunRequests {
             home,
             node_of: devices.map(|(device, node)| (device.uuid.clone(), node.name.clone())).collect(),
             state_dir,
-            log: LogSettings { bytes_max: config.jobs.log_mib << 20, files_max: config.jobs.log_files },
+            log: LogSettings { bytes_max: config.jobs.log_mib << 20, files_max: config.jobs.log_files.saturating_add(1) },
             grace_seconds: config.jobs.grace_seconds,
             is_root: rustix::process::geteuid().is_root(),
             identities: HashMap::new(),

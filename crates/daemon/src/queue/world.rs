@@ -57,8 +57,17 @@ impl<P: Platform> LiveWorld<P> {
         let registry = Arc::new(Registry::default());
         let (last_job, _, _) = store.last()?;
         let on_disk = platform.executor().highest_job().ok().flatten().unwrap_or(0);
-        let jobs = store.unfinished()?.into_iter().map(|record| (record.id, Arc::new(record)));
-        let mut jobs = jobs.collect::<std::collections::BTreeMap<_, _>>();
+        let mut jobs = std::collections::BTreeMap::new();
+        for record in store.unfinished()? {
+            match record {
+                Ok(record) => _ = jobs.insert(record.id, Arc::new(record)),
+                Err((id, problem)) => {
+                    let text =
+                        format!("the row of job {id} cannot be read, and the job is left out: {problem}; see `rota check`");
+                    board.write().warnings.insert("row", text);
+                }
+            }
+        }
         let known = store.meta("policy")?.filter(|policy| registry.build(policy).is_ok());
         let (switches, drained) = Switches::restored(&store, &machine, known.unwrap_or_else(|| config.policy.clone()))?;
         let memory = MemoryBook::new(store.profiles()?, &config, &machine);
@@ -73,6 +82,13 @@ impl<P: Platform> LiveWorld<P> {
             view.policy.clone_from(&switches.policy);
             view.draining = switches.is_draining;
             view.clients = clients;
+            if on_disk > last_job {
+                let text = format!(
+                    "there are run directories up to job {on_disk}, and the database knows jobs up to {last_job}: it is older than they \
+                     are, or was begun anew. New jobs get higher numbers; `rota check` says what else differs"
+                );
+                view.warnings.insert("older", text);
+            }
         }
         let environments = store.environment_bytes()?;
         let mut world = Self {

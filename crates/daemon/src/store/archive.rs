@@ -116,7 +116,9 @@ impl Archive {
             let reader = JobReader::new(connection);
             let records = query.query_map(parameters, |row| reader.read(row))?.filter(|record| match (record, &past.text) {
                 (Ok(record), Some(text)) => crate::http::says(record, text),
-                _ => true,
+                (Ok(_), None) => true,
+                // One row that cannot be read does not hide the others; `rota check` names it.
+                (Err(error), _) => !is_of_one_row(error),
             });
             records.take(past.limit).collect()
         })
@@ -146,4 +148,10 @@ impl Archive {
     pub fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         query(&self.connection).map_err(|source| explain(&self.path, source))
     }
+}
+
+/// Whether an error is about what is in a row, and not about the database.
+fn is_of_one_row(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+    matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..))
 }

@@ -63,8 +63,11 @@ pub enum StoreError {
     },
 }
 
+/// How long a write waits for another to end.
+const BUSY_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// The columns of a job, in the order in which [`read_job`] takes them.
-pub(super) const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
+pub(crate) const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
                        finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, stop_cause, quota_hold, identity, priority, command_id";
 
 /// An event as it is read.
@@ -138,7 +141,7 @@ impl Store {
         let connection = &mut self.connection;
         let path = self.path.clone();
         let wrap = |source| StoreError::Sqlite { path: path.clone(), source };
-        connection.busy_timeout(std::time::Duration::from_secs(10)).map_err(wrap)?;
+        connection.busy_timeout(BUSY_MAX).map_err(wrap)?;
         let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(wrap)?;
         let known = MIGRATIONS.len().cast_signed() as i64;
         if found > known {
@@ -157,7 +160,19 @@ impl Store {
             transaction.pragma_update(None, "user_version", number.cast_signed() as i64 + 1).map_err(wrap)?;
             transaction.commit().map_err(wrap)?;
         }
+        if found < known {
+            // A database whose write-ahead file is lost must not look like a new one.
+            self.checkpoint();
+        }
         Ok(())
+    }
+
+    /// Writes everything into the database file itself, so that a copy of that file alone is whole. Left undone while others read.
+    pub fn checkpoint(&self) {
+        // What is not done now is done by the next daemon.
+        _ = self.connection.busy_timeout(std::time::Duration::from_millis(500));
+        _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        _ = self.connection.busy_timeout(BUSY_MAX);
     }
 
     /// Does everything in `change` or nothing, and returns only when it is on the disk.
@@ -205,13 +220,17 @@ impl Store {
         })
     }
 
-    /// Jobs that are not over, by id.
-    pub fn unfinished(&self) -> Result<Vec<JobRecord>, StoreError> {
+    /// Jobs that are not over, by id. A job whose row cannot be read is given by its number and what is wrong with it.
+    pub fn unfinished(&self) -> Result<Vec<Result<JobRecord, (u64, String)>>, StoreError> {
         let sql =
             format!("SELECT {COLUMNS} FROM jobs WHERE state IN ('waiting','held','starting','running','stopping') ORDER BY id");
         self.read(|connection| {
             let reader = JobReader::new(connection);
-            connection.prepare(&sql)?.query_map([], |row| reader.read(row))?.collect()
+            let row = |row: &Row<'_>| {
+                let id: u64 = row.get(0)?;
+                Ok(reader.read(row).map_err(|error| (id, error.to_string())))
+            };
+            connection.prepare(&sql)?.query_map([], row)?.collect()
         })
     }
 
@@ -489,7 +508,7 @@ mod erased {
     }
 }
 
-pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
+pub(crate) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
     let json_error = |column: usize, error: serde_json::Error| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
     };

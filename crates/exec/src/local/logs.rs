@@ -300,6 +300,8 @@ mod tests {
             memory_max_bytes: None,
             cpus_max: None,
             cgroup: None,
+            devices: None,
+            no_new_privileges: false,
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::bytes;
+use super::devices::DeviceFilter;
 use crate::executor::RunIdentity;
 
 /// The variable that marks every process of a job with its run directory.
@@ -55,6 +56,12 @@ pub struct RunSpec {
     /// The cgroup (version 2) in which the supervisor makes one for the job.
     #[serde(with = "bytes::path_option")]
     pub cgroup: Option<PathBuf>,
+    /// The GPUs that the job may open, where that is enforced; needs `cgroup`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<DeviceFilter>,
+    /// Whether the job's programs get no rights that its user does not have, as by `sudo`.
+    #[serde(default)]
+    pub no_new_privileges: bool,
 }
 
 /// A user to run as.
@@ -104,6 +111,8 @@ mod tests {
                 memory_max_bytes: Some(1),
                 cpus_max: Some(0.1),
                 cgroup: cgroup.map(PathBuf::from),
+                devices: Some(DeviceFilter { major: 195, minors: vec![0, 2] }),
+                no_new_privileges: true,
             };
             let text = serde_json::to_string(&spec).unwrap();
             prop_assert_eq!(serde_json::from_str::<RunSpec>(&text).unwrap(), spec);

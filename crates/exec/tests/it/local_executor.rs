@@ -27,6 +27,7 @@ fn executor(folder: &Path) -> (LocalExecutor, Receiver<ExecutorEvent>) {
         arguments: Vec::new(),
         cgroup: None,
         mps_control: Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu/tests/mps/nvidia-cuda-mps-control"),
+        hardening: rota_exec::Hardening::default(),
         files_max: None,
     };
     let sink = Arc::new(move |event| _ = sender.send(event));

@@ -47,6 +47,8 @@ impl Place {
             memory_max_bytes: None,
             cpus_max: None,
             cgroup: None,
+            devices: None,
+            no_new_privileges: false,
         }
     }
 

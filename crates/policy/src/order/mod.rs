@@ -1,5 +1,6 @@
 //! Policies that rank jobs: the smallest rank runs first, and a rule says how ranks are used.
 
+pub mod batch_rules;
 mod by_history;
 pub(crate) mod fcfs;
 pub(crate) mod gittins;
@@ -9,5 +10,6 @@ pub(crate) mod lottery;
 pub(crate) mod priority;
 pub(crate) mod rr;
 pub(crate) mod sjf;
+pub(crate) mod srsf;
 pub(crate) mod srtf;
 pub(crate) mod wfq;

@@ -10,7 +10,7 @@ use super::entities::Entities;
 use super::named_allocator::Named;
 use super::pairing::{Candidate, choose, join_waiting};
 use super::sharing::{Merit, Renewal, Sharing, Sight};
-use crate::allocation::{self, Allocator, Claim, Demand, PairShare, Solver};
+use crate::allocation::{self, Claim, Demand, PairShare, Solver};
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
@@ -543,7 +543,7 @@ impl Policy for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::allocation::Allocation;
+    use crate::allocation::{Allocation, Allocator};
     use crate::share::sharing::BY_TYPE;
     use rota_core::bind::BadJobs;
     use rota_core::random::RandomStream;

@@ -6,4 +6,5 @@ mod disk;
 mod jobs;
 mod reboot;
 mod restart;
+mod upkeep;
 pub mod users;

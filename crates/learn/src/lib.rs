@@ -1,0 +1,8 @@
+//! Learning to schedule: environments, training, evaluation, and the policy that runs a trained model.
+//!
+//! The path: an [`environment`] shows its state as rows of [`features`]; a [`model`] gives each row a score; [`train`] finds the model's
+//! numbers; [`evaluate`] compares models with rules on the same episodes; [`policy`] lets a model decide in the simulator and in the
+//! live queue, watched by a [`guard`].
+
+pub mod environment;
+pub mod features;
