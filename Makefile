@@ -81,6 +81,7 @@ bench: build torch
 	python3 benches/history.py $(ROTA)
 	python3 benches/iterator.py
 	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
+	python3 benches/crowd.py $(ROTA)
 	$(CARGO) run --release --locked -p rota-sim --example fork
 
 # Users, accidents and malice against the real binary; as root with three users. `make chaos ROUNDS=500 SEED=7` for more, or for others.

@@ -135,16 +135,9 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let _lock = take_state_dir(&options.state_dir, uid)?;
     let state_dir = options.state_dir.canonicalize().map_err(doing(options.state_dir.display().to_string()))?;
     let database = state_dir.join("rota.db");
-    let mut store = Store::open(&database)?;
+    let mut store = open_store(&database, options.policy.as_deref())?;
     let access = store.access();
     let config = options.config;
-    // The moment of the first start: what is told to others about this queue is told once, for this queue.
-    if store.meta("epoch_ns")?.is_none() {
-        store.transaction(|writer| writer.set_meta("epoch_ns", &wall_ns().to_string()))?;
-    }
-    if let Some(policy) = options.policy.as_ref().filter(|policy| store.meta("policy").ok().flatten().as_ref() != Some(policy)) {
-        store.transaction(|writer| writer.set_meta("policy", policy))?;
-    }
 
     let mut source = monitor::Source::open(options.virtual_gpus.as_deref())?;
     let devices = chosen(source.list()?, &config);
@@ -177,22 +170,13 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         world.note_full_disk(&database);
     }
 
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(16)
-        .enable_all()
-        .build()
-        .map_err(doing("starting threads"))?;
+    let runtime = new_runtime().map_err(doing("starting threads"))?;
     let _inside = runtime.enter();
     let lease_port = TcpListener::from_std(lease_port).map_err(doing("lease port"))?;
     let socket = state_dir.join("rota.sock");
     let ports = Ports::open(&config, &socket, uid, &runtime)?;
     if let Some(url) = &ports.http {
-        match std::fs::write(state_dir.join("http"), format!("{url}\n")) {
-            // Callers that look for the port by this file find none until the next start; `rota status` names it.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
-            written => written.map_err(doing("http"))?,
-        }
+        write_address(&state_dir, url).map_err(doing("http"))?;
     }
     // Without one, clients whose answers are held when the daemon is killed find their connections cut.
     let keeper = ports.clients.as_ref().and_then(|_| Keeper::start(&options.program).ok());
@@ -280,6 +264,33 @@ fn open_leases(
     let address = port.local_addr().map_err(doing("lease port"))?;
     let checkpoints = Checkpoints::new(state_dir, config);
     Ok((Arc::new(LeaseBook::new(key, address, checkpoints, clock, config)), port))
+}
+
+fn open_store(database: &Path, policy: Option<&str>) -> Result<Store, StoreError> {
+    let mut store = Store::open(database)?;
+    // The moment of the first start: what is told to others about this queue is told once, for this queue.
+    if store.meta("epoch_ns")?.is_none() {
+        store.transaction(|writer| writer.set_meta("epoch_ns", &wall_ns().to_string()))?;
+    }
+    if let Some(policy) = policy
+        && store.meta("policy")?.as_deref() != Some(policy)
+    {
+        store.transaction(|writer| writer.set_meta("policy", policy))?;
+    }
+    Ok(store)
+}
+
+fn new_runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).max_blocking_threads(16).enable_all().build()
+}
+
+/// Writes down where the port is, for callers that look for it.
+fn write_address(state_dir: &Path, url: &str) -> io::Result<()> {
+    match std::fs::write(state_dir.join("http"), format!("{url}\n")) {
+        // On a full disk they find none until the next start; `rota status` names it.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
+        written => written,
+    }
 }
 
 /// Where the daemon can be spoken to.

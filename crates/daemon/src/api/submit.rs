@@ -3,6 +3,7 @@
 use crate::api::text::Text;
 use serde::{Deserialize, Serialize};
 use std::ops::Not;
+use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// When a dependency is met.
@@ -75,6 +76,10 @@ pub struct GavelScript {
     pub data_dir: Option<Text>,
 }
 
+fn is_empty<T>(list: &Arc<Vec<T>>) -> bool {
+    list.is_empty()
+}
+
 fn one() -> u32 {
     1
 }
@@ -94,13 +99,15 @@ impl Default for Submit {
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub struct Submit {
-    /// The program and its arguments.
-    pub command: Vec<Text>,
+    /// The program and its arguments. The jobs of an array share one copy.
+    #[schema(value_type = Vec<Text>)]
+    pub command: Arc<Vec<Text>>,
     /// The directory it runs in.
     pub cwd: Text,
     /// The job's whole environment; Rota adds its own variables.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub env: Vec<(Text, Text)>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    #[schema(value_type = Vec<(Text, Text)>)]
+    pub env: Arc<Vec<(Text, Text)>>,
     /// GPUs it needs at once; 0 runs it on the processor alone.
     #[serde(default = "one")]
     pub gpus: u32,
@@ -229,7 +236,8 @@ pub struct Submitted {
 pub struct SubmitMany {
     /// The environment of all that have none of their own.
     #[serde(default)]
-    pub env: Vec<(Text, Text)>,
+    #[schema(value_type = Vec<(Text, Text)>)]
+    pub env: Arc<Vec<(Text, Text)>>,
     /// The jobs to submit.
     pub submits: Vec<Submit>,
 }
@@ -246,9 +254,9 @@ pub struct OneOfMany {
 /// A submit that asks for nothing but one GPU.
 pub(crate) fn plain_submit() -> Submit {
     Submit {
-        command: vec![Text::from("claim")],
+        command: Arc::new(vec![Text::from("claim")]),
         cwd: Text::from("/"),
-        env: Vec::new(),
+        env: Arc::default(),
         gpus: 1,
         gpu_ids: Vec::new(),
         gpu_types: Vec::new(),

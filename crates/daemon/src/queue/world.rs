@@ -11,6 +11,7 @@ use crate::machine::devices::Devices;
 use crate::machine::inventory::Machine;
 use crate::machine::platform::{Caller, Message, Platform, Refusal, RefusalKind};
 use crate::memory::book::MemoryBook;
+use crate::queue::arrays::PendingArray;
 use crate::queue::commit::Journal;
 use crate::queue::pace::Pace;
 use crate::queue::records::Records;
@@ -25,6 +26,7 @@ use rota_core::{End, Event, JobId, Plan, Start, StopCause, ThroughputTable, Time
 use rota_engine::{Moment, State, Step, Wait, World};
 use rota_policy::Registry;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The queue on this machine.
@@ -48,6 +50,8 @@ pub struct LiveWorld<P> {
     pub(crate) undelivered: Vec<Message>,
     /// Jobs that can never start, and of which the store could not take that yet.
     doomed: Vec<JobId>,
+    /// Arrays whose jobs are being made.
+    pub(crate) arrays: VecDeque<PendingArray>,
 }
 
 impl<P: Platform> LiveWorld<P> {
@@ -89,10 +93,11 @@ impl<P: Platform> LiveWorld<P> {
                 view.warnings.insert("older", text);
             }
         }
-        Ok(Self {
+        let environments = store.environment_bytes()?;
+        let mut world = Self {
             platform,
             journal: Journal::new(store)?,
-            records: Records::new(jobs),
+            records: Records::new(jobs, environments),
             rows: Rows::default(),
             devices: Devices::new(machine, drained),
             memory,
@@ -106,7 +111,10 @@ impl<P: Platform> LiveWorld<P> {
             next_id: last_job.max(on_disk) + 1,
             undelivered: Vec::new(),
             doomed: Vec::new(),
-        })
+            arrays: VecDeque::new(),
+        };
+        world.take_up_arrays()?;
+        Ok(world)
     }
 
     /// The same world, which knows the speeds of some job types beside others.
@@ -276,7 +284,9 @@ impl<P: Platform> World for LiveWorld<P> {
             }
             let rest = due.then_some(self.pace.rest_until);
             let timers = self.records.next_timer().into_iter().chain(self.journal.retry_at).chain(plan_at);
-            let until = timers.chain(wait.until.filter(|until| *until > now)).chain(rest).min();
+            // Messages are taken between two parts of an array, and not waited for.
+            let part = (!self.arrays.is_empty() && self.journal.retry_at.is_none()).then_some(now);
+            let until = timers.chain(wait.until.filter(|until| *until > now)).chain(rest).chain(part).min();
             if let Err(error) = self.journal.flush_decisions() {
                 self.note_store::<()>(&Err(error));
             }
@@ -285,6 +295,7 @@ impl<P: Platform> World for LiveWorld<P> {
                 return Step::Over;
             };
             self.handle(messages, state, events);
+            self.make_some(state, events);
         }
     }
 

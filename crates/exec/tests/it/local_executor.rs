@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rota_exec::{
-    Executor, ExecutorEvent, Identity, Limits, LocalExecutor, LocalSettings, LogSettings, MpsSettings, Place, RunEnd, RunKey,
-    RunRequest, Started,
+    Executor, ExecutorEvent, Identity, Limits, LocalExecutor, LocalSettings, LogSettings, MpsSettings, Notice, Place, RunEnd,
+    RunKey, RunRequest, Started,
 };
 use rota_gpu::{Devices, Virtual, parse_virtual};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

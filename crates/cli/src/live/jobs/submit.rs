@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use rota_daemon::Text;
 use rota_daemon::api::{After, AfterCondition, GavelScript, Submit, Submitted, SweepParam};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 /// Gives jobs to the queue and prints their numbers.
 pub fn submit(args: &SubmitArgs) -> anyhow::Result<()> {
@@ -52,9 +53,9 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         }
     }
     Ok(Submit {
-        command: args.command.iter().map(|part| Text::from(part.as_os_str())).collect(),
+        command: Arc::new(args.command.iter().map(|part| Text::from(part.as_os_str())).collect()),
         cwd: Text::from(cwd.as_os_str()),
-        env,
+        env: Arc::new(env),
         gpus: args.gpus,
         gpu_ids: args.gpu_ids.clone(),
         gpu_types: args.gpu_types.clone(),

@@ -1,5 +1,6 @@
 //! Jobs in the queue: their lives, crashes, a full disk, users.
 
+mod arrays;
 mod crash;
 mod disk;
 mod jobs;
