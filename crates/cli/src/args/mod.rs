@@ -15,4 +15,4 @@ pub use simulate::{MechanismWord, ModelArgs, PoliciesArgs, ReadArgs, SimArgs, Sw
 pub use throughputs::{
     ConvertThroughputsArgs, EstimateThroughputsArgs, ShowThroughputsArgs, ThroughputsArgs, ThroughputsCommand,
 };
-pub use traces::{ConvertArgs, GenArgs, InfoArgs, TraceArgs, TraceCommand, WrittenFormat};
+pub use traces::{ConvertArgs, GenArgs, InfoArgs, RunTraceArgs, TraceArgs, TraceCommand, WrittenFormat};
