@@ -67,7 +67,7 @@ fn gavel_submits(
     let text = std::fs::read_to_string(file).with_context(|| format!("{}: commands are read from plain text", file.display()))?;
     let lines = (1..).zip(text.lines()).map(|(number, line)| (number, line.split('\t').collect::<Vec<_>>()));
     let lines = lines.collect::<HashMap<u32, _>>();
-    let one = |job: &Job| {
+    let one = |job: &Job| -> anyhow::Result<Submit> {
         let fields = lines.get(&job.line).with_context(|| format!("{}:{}: this line is gone", file.display(), job.line))?;
         let field = |column: usize| fields.get(column).copied().unwrap_or("").trim();
         let needs_data = matches!(field(columns.needs_data_dir), "1" | "True" | "true");

@@ -21,7 +21,7 @@ impl Fields {
     }
 
     fn double(mut self, number: u8, value: f64) -> Self {
-        self.0.push(number << 3 | 1);
+        self.0.push((number << 3) | 1);
         self.0.extend(value.to_le_bytes());
         self
     }
@@ -164,7 +164,9 @@ fn a_script_for_gavel_is_resumed_with_its_steps_credited_once() {
     assert_eq!(init(&daemon, job).unwrap().0, 40);
     end_round(&daemon, job, 1, &[(0, 40)]);
     let ended = daemon.wait_one(job);
-    assert_eq!((&ended["state"], &ended["steps_done"], &ended["attempts"]), (&"done".into(), &100.into(), &2.into()), "{ended}");
+    assert_eq!(ended["state"], "done", "{ended}");
+    assert_eq!(ended["steps_done"], 100, "{ended}");
+    assert_eq!(ended["attempts"], 2, "{ended}");
     assert_eq!(init(&daemon, job).unwrap(), (0, 0.0, 0.0), "it is gone");
     let plain = daemon.shell(&[], "sleep 60");
     daemon.until_state(plain, "running");
