@@ -14,7 +14,7 @@ export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD = 1
 # What the example queue of `make run` keeps.
 STATE ?= .rota
 
-.PHONY: run demo build web test lint parity bench chaos fuzz tools lint-tools python-tools browser torch node clean
+.PHONY: run demo build web test lint parity bench chaos chaos-leases fuzz tools lint-tools python-tools browser torch node clean
 
 run: build
 	@if $(ROTA) status --state $(STATE) >/dev/null 2>&1; then echo "a queue already runs on $(STATE)"; \
@@ -90,6 +90,10 @@ SEED ?= 1
 chaos:
 	$(CARGO) build --locked -p rota
 	python3 tests/chaos/chaos.py target/debug/rota --rounds $(ROUNDS) --seed $(SEED)
+
+# Kills of the daemon, supervisors and jobs while trainings take turns.
+chaos-leases: build
+	python3 tests/leases/kills.py $(ROTA) --rounds 100
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
 SECONDS ?= 60
