@@ -14,7 +14,7 @@ from typing import Any, Optional
 from unittest import mock
 
 import rota
-from rota._lease.keeper import Keeper
+from rota._lease.keeper import Ending, Keeper
 
 from .daemon import ROOT, until, without_rota
 from .lease_server import LeaseServer
@@ -212,8 +212,8 @@ class Leases(IteratorTest):
         with self.assertRaises(SystemExit):
             for _ in training.batches:
                 training.until_ending()
-        self.assertEqual(self.server.step, 1)
-        self.assertGreaterEqual(self.server.said("renew")[-1]["seconds"], 0.2)
+        self.assertEqual((self.server.step, training.keeper.ending), (1, Ending.LEASE_OVER))
+        self.assertGreaterEqual(training.keeper.seconds, 0.2)
 
     def test_while_the_daemon_is_away_the_lease_goes_on_to_its_end(self) -> None:
         whole_value = Training().run()
