@@ -14,7 +14,7 @@ export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD = 1
 # What the example queue of `make run` keeps.
 STATE ?= .rota
 
-.PHONY: run demo build web test lint parity bench fuzz tools lint-tools python-tools browser torch node clean
+.PHONY: run demo build web test lint parity bench chaos-leases fuzz tools lint-tools python-tools browser torch node clean
 
 run: build
 	@if $(ROTA) status --state $(STATE) >/dev/null 2>&1; then echo "a queue already runs on $(STATE)"; \
@@ -79,6 +79,10 @@ bench: build torch
 	python3 benches/iterator.py
 	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
 	$(CARGO) run --release --locked -p rota-sim --example fork
+
+# Kills of the daemon, supervisors and jobs while trainings take turns.
+chaos-leases: build
+	python3 tests/leases/kills.py $(ROTA) --rounds 100
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
 SECONDS ?= 60

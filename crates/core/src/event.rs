@@ -344,17 +344,6 @@ pub enum EventKind<R: Realm = Tables> {
         /// How long the run took for them.
         ran: Span,
     },
-    /// The speed of a job type on a GPU type was measured, and differs from what was known.
-    SpeedMeasured {
-        /// The job type.
-        job_type: Box<str>,
-        /// The GPU type.
-        gpu_type: Box<str>,
-        /// The size of the gang.
-        gpus: u32,
-        /// Steps a second of the whole job, from now on.
-        steps_per_second: f64,
-    },
     /// A node does not answer any more: nothing is started on it. Jobs that are still on it end by events of their own.
     NodeLost {
         /// The node it happened to.
@@ -397,7 +386,6 @@ impl<R: Realm> EventKind<R> {
             | Self::Resumed { .. }
             | Self::PolicySet { .. }
             | Self::RestartMeasured { .. }
-            | Self::SpeedMeasured { .. }
             | Self::NodeLost { .. }
             | Self::NodeReturned { .. }
             | Self::Decided { .. } => None,

@@ -208,7 +208,6 @@ impl State {
             | EventKind::Overused { .. }
             | EventKind::Leased { .. }
             | EventKind::Progress { .. }
-            | EventKind::SpeedMeasured { .. }
             | EventKind::PolicySet { .. }
             | EventKind::Decided { .. } => {}
         }

@@ -262,7 +262,6 @@ impl<'a> Recorder<'a> {
             | EventKind::Leased { .. }
             | EventKind::Committed { .. }
             | EventKind::Progress { .. }
-            | EventKind::SpeedMeasured { .. }
             | EventKind::Decided { .. } => {}
             EventKind::NodeLost { node } => {
                 self.run.absences.push(Absence { node, from: now, until: Time::FAR_FUTURE });

@@ -16,4 +16,4 @@ pub use throughputs::{
     ConvertThroughputsArgs, EstimateThroughputsArgs, MeasureThroughputsArgs, MeasuredKind, ShowThroughputsArgs, ThroughputsArgs,
     ThroughputsCommand,
 };
-pub use traces::{ConvertArgs, GenArgs, InfoArgs, TraceArgs, TraceCommand, WrittenFormat};
+pub use traces::{ConvertArgs, GenArgs, InfoArgs, RunTraceArgs, TraceArgs, TraceCommand, WrittenFormat};

@@ -1,5 +1,6 @@
 //! `rota trace` and `rota throughputs`: traces of jobs, and tables of their speeds.
 
+mod run;
 mod throughputs;
 mod trace;
 

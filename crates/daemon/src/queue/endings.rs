@@ -18,6 +18,9 @@ use rota_exec::{Cause, ExitRecord};
 
 /// The exit code of a job that saved its work and goes on later.
 pub const SAVED_AND_LEFT: i32 = 85;
+/// Why a script for Gavel has failed that exited with 0.
+const NO_STEPS: &str =
+    "it exited with 0 and has done no step: a script with Gavel's iterator tells its steps and runs until all are done";
 /// The number of the signal that no process can ignore.
 const KILL: i32 = 9;
 /// A run that leaves by itself sooner than this is started again only after as long.
@@ -42,7 +45,8 @@ impl<P: Platform> LiveWorld<P> {
             let (mut end, mut report) = self.judge(&record, &outcome);
             if let Some(run) = self.gavel_run(&record, &outcome) {
                 end = end_of_gavel_run(&record, &run);
-                (report.reason, report.has_saved) = (None, !run.is_complete);
+                report.reason = (end == End::Crashed).then(|| NO_STEPS.to_owned());
+                report.has_saved = !run.is_complete;
                 entries.push(EventKind::Committed { job: id, step: run.step, checkpoint: None }.into());
                 if let Some(doubt) = run.doubt {
                     self.board.write().warnings.insert("gavel", doubt);
@@ -61,7 +65,9 @@ impl<P: Platform> LiveWorld<P> {
             }
             if end == End::Preempted {
                 let configured = self.config.jobs.restart_seconds.and_then(rota_core::Span::from_seconds);
-                entries.extend(self.pace.gone(id, self.platform.now(), configured).map(Into::into));
+                let measured = self.pace.gone(id, self.platform.now(), configured);
+                self.warn_of_short_rounds(measured.as_ref());
+                entries.extend(measured.map(Into::into));
             }
             let event = EventKind::Ended { job: id, end, report };
             runs.extend(fold(Some(&record), &event, self.stamp()).map(|after| (record, after, outcome.clone())));

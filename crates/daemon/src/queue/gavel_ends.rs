@@ -47,6 +47,9 @@ pub(crate) fn end_of_gavel_run(record: &JobRecord, run: &GavelRun) -> End {
         End::Finished
     } else if record.stop_cause == Some(StopCause::Preempt) {
         End::Preempted
+    } else if run.step == record.progress.step.unwrap_or(0) {
+        // It would be started again and again.
+        End::Crashed
     } else {
         End::Evicted
     }

@@ -120,12 +120,6 @@ impl Translator<'_> {
             EventKind::RestartMeasured { cost } => one(EventKind::RestartMeasured { cost: *cost }),
             EventKind::Committed { job, step, .. } => row(rows, *job)
                 .map_or_else(Translated::new, |job| one(EventKind::Committed { job, step: *step, checkpoint: None })),
-            EventKind::SpeedMeasured { job_type, gpu_type, gpus, steps_per_second } => one(EventKind::SpeedMeasured {
-                job_type: job_type.clone(),
-                gpu_type: gpu_type.clone(),
-                gpus: *gpus,
-                steps_per_second: *steps_per_second,
-            }),
             EventKind::NodeLost { node } => {
                 self.machine.node_named(node).map_or_else(Translated::new, |node| one(EventKind::NodeLost { node }))
             }

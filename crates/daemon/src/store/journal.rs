@@ -170,7 +170,6 @@ pub fn word(event: &QueueEvent) -> &'static str {
         EventKind::Leased { .. } => "leased",
         EventKind::Committed { .. } => "committed",
         EventKind::Progress { .. } => "progress",
-        EventKind::SpeedMeasured { .. } => "speed_measured",
         EventKind::NodeLost { .. } => "node_lost",
         EventKind::NodeReturned { .. } => "node_returned",
         EventKind::Decided { .. } => "decided",
@@ -191,9 +190,6 @@ pub fn detail(event: &QueueEvent) -> Value {
         EventKind::Committed { step, checkpoint, .. } => json!({ "step": step, "checkpoint": checkpoint }),
         EventKind::Progress { steps, run_steps, ran, .. } => {
             json!({ "steps": steps, "run_steps": run_steps, "seconds": ran.seconds() })
-        }
-        EventKind::SpeedMeasured { job_type, gpu_type, gpus, steps_per_second } => {
-            json!({ "job_type": job_type, "gpu_type": gpu_type, "gpus": gpus, "steps_per_second": steps_per_second })
         }
         EventKind::Started { gpus, launch, .. } => json!({ "attempt": launch.attempt, "gpus": launch.indices, "uuids": gpus }),
         EventKind::Stopping { cause, note, .. } => {
@@ -295,7 +291,6 @@ pub fn fold(before: Option<&JobRecord>, event: &QueueEvent, stamp: Stamp) -> Opt
         | EventKind::Resumed { .. }
         | EventKind::PolicySet { .. }
         | EventKind::RestartMeasured { .. }
-        | EventKind::SpeedMeasured { .. }
         | EventKind::NodeLost { .. }
         | EventKind::NodeReturned { .. }
         | EventKind::Decided { .. } => {}

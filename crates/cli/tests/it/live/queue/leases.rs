@@ -69,7 +69,8 @@ fn a_job_with_a_signal_of_its_own_saves_leaves_and_resumes() {
     daemon.until_state(id, "running");
     let other = daemon.shell(&["--preemptible"], "exit 0");
     let job = daemon.wait_one(id);
-    assert_eq!((&job["state"], &job["attempts"]), (&"done".into(), &2.into()), "{job}");
+    assert_eq!(job["state"], "done", "{job}");
+    assert_eq!(job["attempts"], 2, "{job}");
     assert!(daemon.log(id).contains("resumed from"), "{}", daemon.log(id));
     assert_eq!(daemon.wait_one(other)["state"], "done");
 }

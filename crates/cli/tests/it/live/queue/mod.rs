@@ -2,8 +2,10 @@
 
 mod crash;
 mod disk;
+mod gavel;
 mod jobs;
 mod leases;
 mod reboot;
 mod restart;
+mod trace_run;
 pub mod users;
