@@ -276,6 +276,15 @@ class Leases(IteratorTest):
         self.server.until(lambda: self.server.world == 2)
         self.assertIsNone(training.keeper.ending)
 
+    def test_a_rank_that_has_done_all_its_steps_keeps_no_other_waiting(self) -> None:
+        environment = self.server.next_lease()
+        os.environ.update(environment)
+        first, second = (Training(passes=1, rank=rank, world=2) for rank in range(2))
+        first.run()
+        second.stop_after = (7, self.server)
+        second.run()
+        self.assertEqual((second.batches.steps, second.batches.done, self.server.commits), (7, True, []))
+
     def test_the_wrong_token(self) -> None:
         os.environ.update(self.server.next_lease(), ROTA_LEASE_TOKEN="another")
         with self.assertRaisesRegex(rota.Unauthorized, "the token is not of this run"):

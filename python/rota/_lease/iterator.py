@@ -165,6 +165,8 @@ class Iterator(Generic[T]):
         self._is_done = True
         if self._keeper is not None:
             self._keeper.finish()
+            if self._world > 1:
+                self._gang.need_not_be_told()
             try:
                 self._patiently(lambda keeper: keeper.service.complete(self._steps))
             except RotaError as error:
