@@ -19,6 +19,7 @@ class LeaseServer:
         self.folder = folder
         self.max_seconds = max_seconds
         self.lease = 0
+        self.world = 1
         self.step = 0
         self.path: Optional[str] = None
         self.commits: list[tuple[int, int]] = []
@@ -107,6 +108,7 @@ class LeaseServer:
             return getattr(self, f"_{what}")(asked)  # type: ignore[no-any-return]
 
     def _grant(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        self.world = max(self.world, asked["world"])
         path = None if self.path is None else str(self.folder / self.path)
         return 200, {"lease": self.lease, "max_seconds": self.max_seconds, "steps_done": self.step, "resume_from": path}
 
@@ -116,10 +118,13 @@ class LeaseServer:
             return refusal
         if self._is_stopping and self._last_step is None:
             self._last_step = max(self._steps_told.values()) + 1
-        state = "stop" if self._is_stopping else "go"
-        return 200, {"state": state, "max_seconds": self.max_seconds, "last_step": self._last_step, "grace_seconds": 60}
+        state, grace_seconds = ("stop", 60) if self._is_stopping else ("go", None)
+        last_step = self._last_step if self.world > 1 else None
+        return 200, {"state": state, "max_seconds": self.max_seconds, "last_step": last_step, "grace_seconds": grace_seconds}
 
     def _progress(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if asked["rank"] >= self.world:
+            return 400, {"error": f"rank {asked['rank']} is not below {self.world}"}
         if asked["steps"] < self._steps_told.get(asked["rank"], 0):
             return 400, {"error": "the steps fall"}
         self._steps_told[asked["rank"]] = asked["steps"]

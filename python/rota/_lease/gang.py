@@ -51,8 +51,12 @@ class Gang:
         with contextlib.suppress(FileExistsError):
             os.link(proposal, self._path("last-step"))
         agreed = self.agreed()
-        self._path(f"knows-{self._rank}").touch()
+        self.need_not_be_told()
         return last_step if agreed is None else agreed
+
+    def need_not_be_told(self) -> None:
+        """This rank knows the last step, or has none left to do."""
+        self._path(f"knows-{self._rank}").touch()
 
     def await_all(self, is_hopeless: Callable[[], bool]) -> None:
         """Waits until every rank knows the last step."""

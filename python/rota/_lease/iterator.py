@@ -15,7 +15,7 @@ from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from .._errors import Problem, RotaError, Unreachable
 from .gang import Gang
-from .keeper import REFUSALS, Ending, Keeper, remark
+from .keeper import ABSENT, REFUSALS, Ending, Keeper, remark
 from .randomness import Streams
 from .service import Service
 from .vault import Checkpoint, Place, Vault
@@ -165,6 +165,8 @@ class Iterator(Generic[T]):
         self._is_done = True
         if self._keeper is not None:
             self._keeper.finish()
+            if self._world > 1:
+                self._gang.need_not_be_told()
             try:
                 self._patiently(lambda keeper: keeper.service.complete(self._steps))
             except RotaError as error:
@@ -316,11 +318,13 @@ class Iterator(Generic[T]):
         """Tells the daemon something, again and again while it is being restarted."""
         keeper = self._keeper
         assert keeper is not None  # noqa: S101 - only called with a lease
-        until = time.monotonic() + (0.0 if keeper.is_away else min(COMMIT_SECONDS_MAX, keeper.seconds_left))
+        # A run that goes on saves again later.
+        is_urgent = keeper.ending is not None and not keeper.is_away
+        until = time.monotonic() + (min(COMMIT_SECONDS_MAX, keeper.seconds_left) if is_urgent else 0.0)
         while True:
             try:
                 return tell(keeper)
-            except Unreachable:
+            except ABSENT:
                 if time.monotonic() >= until:
                     raise
                 time.sleep(0.1)

@@ -14,7 +14,7 @@ import time
 from enum import Enum
 from typing import Callable, Optional
 
-from .._errors import Conflict, NotFound, Problem, RotaError, Unauthorized, Unreachable
+from .._errors import Conflict, NotFound, Problem, RotaError, Stopping, Unauthorized, Unavailable, Unreachable
 from .gang import Gang
 from .service import Grant, Service
 
@@ -31,6 +31,9 @@ GANG_POLL_SECONDS = 0.2
 
 GRACE_SECONDS = 60.0
 """How long a job may take to leave, as long as the daemon has said nothing else."""
+
+ABSENT = (Unreachable, Stopping, Unavailable)
+"""The daemon is being restarted, or cannot write at present."""
 
 REFUSALS = (Conflict, NotFound, Unauthorized)
 """The lease is over: a newer one exists, the job is gone, or the token is not known any more."""
@@ -68,7 +71,7 @@ class Keeper:
             try:
                 grant = self.service.grant()
                 break
-            except Unreachable as error:
+            except ABSENT as error:
                 if not told:
                     remark(f"waiting for the lease: {error}")
                     told = True
@@ -135,12 +138,15 @@ class Keeper:
             if self._over.is_set():
                 return
             if self._gang.world > 1 and self.ending is None and self._gang.agreed() is not None:
-                self._end(Ending.NOTICE, GRACE_SECONDS)
+                self._end(Ending.NOTICE)
             if woken and self.ending is None:
                 progress_at = 0.0
             if self.seconds < retry_at and self.seconds < self._max_seconds and self.ending is None:
                 continue
             try:
+                if self.is_away and self._gang.world > 1:
+                    # A daemon that was started again does not know how many ranks there are.
+                    self.service.grant()
                 if self.ending is not None or self.seconds >= self._renew_at:
                     self._ask()
                 if self.ending is None and self.seconds >= progress_at:
@@ -158,7 +164,7 @@ class Keeper:
                 self.is_away = True
                 retry_at, retry = self.seconds + retry, min(retry * 2, RETRY_SECONDS_MAX)
                 if self.ending is None and self.seconds >= self._max_seconds:
-                    self._end(Ending.LEASE_OVER, GRACE_SECONDS)
+                    self._end(Ending.LEASE_OVER)
                 if self.ending is not None:
                     self._decide(None)
 
@@ -193,10 +199,10 @@ class Keeper:
             self.service.progress(steps, self.seconds)
             self._told_steps = steps
 
-    def _end(self, ending: Ending, grace_seconds: float) -> None:
+    def _end(self, ending: Ending, grace_seconds: Optional[float] = None) -> None:
         if self.ending is None:
             self.ending = ending
-            self._end_by = time.monotonic() + grace_seconds
+            self._end_by = time.monotonic() + (GRACE_SECONDS if grace_seconds is None else grace_seconds)
             self._alert()
 
     # The thread that listens.
@@ -222,7 +228,7 @@ class Keeper:
     def _heed(self, notice: dict[str, object]) -> None:
         grace, extended = notice.get("grace_seconds"), notice.get("max_seconds")
         if notice.get("notice") == "stop":
-            self._end(Ending.NOTICE, float(grace) if isinstance(grace, (int, float)) else GRACE_SECONDS)
+            self._end(Ending.NOTICE, float(grace) if isinstance(grace, (int, float)) else None)
             self._wake.set()
         elif notice.get("notice") == "extended" and isinstance(extended, (int, float)) and extended > self._max_seconds:
             self._renew_at = self._max_seconds + RENEW_AT * (float(extended) - self._max_seconds)

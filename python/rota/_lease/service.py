@@ -38,7 +38,8 @@ class Renewal:
     is_stop: bool
     max_seconds: float
     last_step: Optional[int]
-    grace_seconds: float
+    grace_seconds: Optional[float]
+    """How long the job may take to leave, once it is to stop."""
 
 
 class Service:
@@ -60,12 +61,12 @@ class Service:
         """Asks whether the job may go on."""
         answer = self._post("renew", steps=steps, seconds=seconds)
         with _understood("renew"):
-            last_step = answer["last_step"]
+            last_step, grace_seconds = answer["last_step"], answer["grace_seconds"]
             return Renewal(
                 answer["state"] == "stop",
                 float(answer["max_seconds"]),
                 None if last_step is None else int(last_step),
-                float(answer["grace_seconds"]),
+                None if grace_seconds is None else float(grace_seconds),
             )
 
     def progress(self, steps: int, seconds: float) -> None:

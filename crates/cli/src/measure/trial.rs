@@ -83,7 +83,6 @@ fn still_running(runs: &mut [Run], room: &Room<'_>) -> Result<(), String> {
 }
 
 /// Steps per second between the first and the last sample since a moment.
-#[expect(clippy::cast_precision_loss, reason = "steps of some minutes are far below 2^53")]
 fn speed(samples: &[Sample], from: Instant) -> Option<f64> {
     let mut within = samples.iter().filter(|sample| sample.at >= from);
     let (first, last) = (within.next()?, within.next_back()?);
