@@ -28,7 +28,7 @@ const PROGRESS_STEP: u64 = 1024;
 pub fn run(args: &SimArgs) -> anyhow::Result<()> {
     let is_gavel = args.model.mechanism == MechanismWord::Gavel;
     for policy in &args.policies {
-        if is_gavel { rota_gavel::check_policy(policy)? } else { drop(rota_policy::build(policy)?) }
+        if is_gavel { rota_gavel::check_policy(policy)? } else { drop(rota_learn::registry().build(policy)?) }
     }
     if args.model.ideal && !is_gavel {
         anyhow::bail!("--ideal goes with --mechanism gavel: other mechanisms put whole jobs on GPUs");
@@ -220,9 +220,10 @@ fn observe(request: &Request<'_>, bar: &ProgressBar, also: &mut dyn FnMut(&Event
         gavel.simulate(request.bound, request.policy, request.options, &mut observe)?
     } else {
         // Built for each run, because a policy remembers.
+        let registry = rota_learn::registry();
         let policy = match request.solver {
-            Some(SolverWord::Interior) => rota_policy::build(&rota_policy::with_param(request.policy, "solver", "interior"))?,
-            Some(SolverWord::Price) | None => rota_policy::build(request.policy)?,
+            Some(SolverWord::Interior) => registry.build(&registry.with_param(request.policy, "solver", "interior"))?,
+            Some(SolverWord::Price) | None => registry.build(request.policy)?,
         };
         let seconds = || clock.elapsed().as_secs_f64();
         rota_sim::simulate(request.bound, policy, request.options, &mut observe, &seconds)
