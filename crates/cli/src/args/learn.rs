@@ -38,7 +38,7 @@ pub struct EnvArgs {
     /// `classroom`, `classroom-compat`, `swf-compat:FILE` or `trace:FILE`
     #[arg(long, value_name = "ENV")]
     pub env: String,
-    /// The cluster [default: t4:4 for the classroom, gpu:256 for swf-compat; `trace` needs one]
+    /// The cluster [default: gpu:4 for the classroom, gpu:256 for swf-compat; `trace` needs one]
     #[arg(long, value_name = "SPEC")]
     pub cluster: Option<String>,
     /// GPUs on each node of a cluster given as TYPE:COUNT

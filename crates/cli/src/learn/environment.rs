@@ -31,12 +31,12 @@ pub fn task(args: &EnvArgs) -> anyhow::Result<Chosen> {
     }
     match (kind, file) {
         ("classroom", None) => {
-            let cluster = load_cluster(args.cluster.as_deref().unwrap_or("t4:4"), args.gpus_per_node)?;
+            let cluster = load_cluster(args.cluster.as_deref().unwrap_or("gpu:4"), args.gpus_per_node)?;
             let scenario = Scenario::classroom(cluster, options(args)?);
             Ok(Chosen { task: Task::Simulated(Box::new(scenario)), objective: Objective::Wait, episodes: 200 })
         }
         ("classroom-compat", None) => {
-            let cluster = load_cluster(args.cluster.as_deref().unwrap_or("t4:4"), args.gpus_per_node)?;
+            let cluster = load_cluster(args.cluster.as_deref().unwrap_or("gpu:4"), args.gpus_per_node)?;
             let task = Task::ClassroomCompat { gpus: cluster.gpus.len() };
             Ok(Chosen { task, objective: Objective::Reward, episodes: 200 })
         }
