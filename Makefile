@@ -73,6 +73,7 @@ bench: build
 	python3 benches/api.py $(ROTA)
 	python3 benches/peers.py $(ROTA)
 	python3 benches/history.py $(ROTA)
+	$(CARGO) run --release --locked -p rota-sim --example fork
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
 SECONDS ?= 60
@@ -82,13 +83,14 @@ fuzz:
 	  cargo +nightly fuzz run --sanitizer none $$target -- -max_total_time=$(SECONDS) -rss_limit_mb=4096 || exit 1; \
 	done
 	PROPTEST_CASES=10000 $(CARGO) nextest run --locked -p rota-solver -p rota-place -p rota-policy -p rota-trace
+	PROPTEST_CASES=100 $(CARGO) nextest run --locked -p rota-daemon virtual_test
 
 tools:
 	command -v cargo-nextest >/dev/null || $(CARGO) install --locked cargo-nextest@0.9.143
 
-# Only `make lint` looks at licences and bans; building the tool takes minutes.
+# Only `make lint` looks at licences and bans. Unoptimised, the tool is quick enough, and built in a third of the time.
 lint-tools:
-	command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny@0.20.2
+	command -v cargo-deny >/dev/null || $(CARGO) install --debug --locked cargo-deny@0.20.2
 
 # The tools of the Python package, as pinned; made anew when that changes.
 python-tools: $(PYTHON)/complete

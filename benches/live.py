@@ -30,9 +30,23 @@ class Daemon:
     def __init__(self, rota, gpus, *options):
         self.rota = rota
         self.dir = tempfile.mkdtemp(prefix="rota-bench-")
-        command = [rota, "up", "--foreground", "--state", self.dir, "--virtual-gpus", gpus, *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.command = [rota, "up", "--foreground", "--state", self.dir, "--virtual-gpus", gpus, *options]
+        self.start()
+
+    def start(self):
+        """Starts the daemon; says how long it took until it was ready."""
+        before = time.perf_counter()
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
         self.process.stdout.readline()
+        return time.perf_counter() - before
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
 
     def words(self, verb, *words):
         return [self.rota, verb, "--state", self.dir, *words]
@@ -56,8 +70,7 @@ class Daemon:
         return 0.0
 
     def close(self):
-        self.process.terminate()
-        self.process.wait()
+        self.end()
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
@@ -110,6 +123,10 @@ def long_queue(rota, jobs):
     status = json.loads(daemon.run("status", "--json"))
     row(f"longest decision with {jobs} queued", milliseconds(status["decision_seconds_max"]), "< 100 ms")
     row(f"memory with {jobs} queued", f"{daemon.memory_mb():.0f} MB", "< 500 MB")
+    daemon.kill()
+    row(f"ready after kill -9 with {jobs} queued", milliseconds(daemon.start()), "< 2000 ms")
+    daemon.end()
+    row(f"ready after a clean end with {jobs} queued", milliseconds(daemon.start()), "< 2000 ms")
     daemon.run("cancel", "1")
     daemon.close()
 

@@ -95,16 +95,16 @@ impl GpuCatalog {
 /// One GPU: where it is and what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gpu {
-    /// Its machine.
+    /// The node that the GPU is in.
     pub node: NodeId,
-    /// Its kind.
+    /// The GPU's type.
     pub gpu_type: GpuTypeId,
 }
 
-/// One machine.
+/// One machine of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
+    /// The node's name.
     pub name: String,
     /// Its GPUs, which are numbered without gaps.
     pub gpus: Range<u32>,

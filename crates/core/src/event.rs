@@ -25,6 +25,8 @@ pub trait Realm: Clone + fmt::Debug + PartialEq {
     type Job: Copy + fmt::Debug + PartialEq + Serialize + DeserializeOwned;
     /// The name of a GPU.
     type Gpu: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned;
+    /// The name of a node.
+    type Node: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned;
     /// What a new job asked for.
     type Request: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned;
     /// What is written down when a job is started.
@@ -42,6 +44,7 @@ pub struct Tables;
 impl Realm for Tables {
     type Job = JobId;
     type Gpu = GpuId;
+    type Node = NodeId;
     type Request = NewJob;
     type Launch = ();
     type Report = ();
@@ -313,15 +316,15 @@ pub enum EventKind<R: Realm = Tables> {
         /// From the request to stop until the job is gone, and from its next start until it runs.
         cost: Span,
     },
-    /// A node went away, after the jobs on it were evicted.
+    /// A node does not answer any more: nothing is started on it. Jobs that are still on it end by events of their own.
     NodeLost {
         /// The node it happened to.
-        node: NodeId,
+        node: R::Node,
     },
-    /// A node came back, empty.
+    /// A node that was lost answers again.
     NodeReturned {
         /// The node it happened to.
-        node: NodeId,
+        node: R::Node,
     },
     /// The scheduler looked at everything and decided. What came of it follows as events of its own; a policy that remembers its
     /// decisions remembers this one after a restart because the decision is made again at this place.

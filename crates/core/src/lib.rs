@@ -6,6 +6,7 @@
 //! [`check`] proves that the plan is sound, and the world reports what happened as [`event`]s.
 
 pub mod bind;
+pub mod binder;
 pub mod check;
 pub mod cluster;
 pub mod companions;
@@ -19,13 +20,15 @@ pub mod plan;
 pub mod price;
 pub mod random;
 pub mod renumbering;
+pub mod shape;
 pub mod snapshot;
 pub mod target;
 pub mod throughput;
 pub mod time;
 pub mod workload;
 
-pub use bind::{BindError, Binder, Bound, ClassId, JobClass, NewJob, Shape, ShapeId, Truth, TypeSet};
+pub use bind::{BindError, Bound, NewJob, Truth};
+pub use binder::Binder;
 pub use cluster::{Cluster, ClusterError, GpuCatalog, GpuType};
 pub use companions::Companions;
 pub use event::{End, Event, EventKind, GpuList, Hold, JobChange, JobList, Realm, StopCause, Tables};
@@ -36,6 +39,7 @@ pub use pair_parts::PairParts;
 pub use plan::{Plan, Promise, Start};
 pub use price::{PriceError, PriceSeries, PriceTable};
 pub use renumbering::Renumbering;
+pub use shape::{ClassId, JobClass, Shape, ShapeId, TypeSet};
 pub use snapshot::{Durations, JobState, JobView, Phase, Slice, Snapshot};
 pub use target::{Backfill, Length, Preempt, Rule, Score, Target, Wish};
 pub use throughput::ThroughputTable;

@@ -3,7 +3,7 @@
 //! Measured for pairs of job classes. Among three or more, each is slowed by every other as if the two were alone; classes that nobody
 //! measured together leave each other's speeds as they are.
 
-use crate::bind::{ClassId, JobClass};
+use crate::{ClassId, JobClass};
 use crate::{Cluster, GpuTypeId, Names, ThroughputTable};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

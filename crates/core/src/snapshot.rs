@@ -122,7 +122,7 @@ pub struct JobView<'a> {
 }
 
 impl JobView<'_> {
-    /// Its id.
+    /// The job's id.
     pub fn id(&self) -> JobId {
         self.job.id
     }
@@ -225,7 +225,10 @@ impl<'a> Snapshot<'a> {
     /// Whether a job may be stopped for others: it runs, it lets itself be stopped, and its GPUs would then be free.
     pub fn may_stop(&self, job: JobId) -> bool {
         let state = &self.states[job.index()];
-        let is_held = |gpu: &crate::GpuId| self.outside.get(gpu.index()).is_some_and(|outside| outside.share > MilliGpu(0));
+        let is_held = |gpu: &crate::GpuId| {
+            let node = self.bound.cluster.gpus[gpu.index()].node;
+            !self.nodes_up[node.index()] || self.outside.get(gpu.index()).is_some_and(|outside| outside.share > MilliGpu(0))
+        };
         state.phase == Phase::Running && self.bound.job(job).preemptible && !state.gpus.iter().any(is_held)
     }
 

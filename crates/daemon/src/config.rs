@@ -1,15 +1,18 @@
 //! The configuration: a TOML file, every field with a default that suits one machine.
 
+mod http;
+mod limits;
+mod sharing;
+
 pub use crate::notify::settings::{Mail, MailSecurity, Notify, SiteTarget};
+pub use http::{Http, MetricsAccess};
+pub use limits::Limits;
 use rota_core::cluster::SharingEntity;
 use rota_core::{Score, Span};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
+pub use sharing::{OnOveruse, Sharing};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Every setting with its default and its meaning.
 pub const SCHEMA: &str = include_str!("config.toml");
@@ -62,6 +65,8 @@ pub struct Config {
     pub sharing: Sharing,
     /// Quotas, and who administers the queue.
     pub users: Users,
+    /// What the daemon gives to its callers at most.
+    pub limits: Limits,
     /// What is recorded of GPUs and jobs.
     pub telemetry: Telemetry,
     /// Clients of watchmen.
@@ -70,17 +75,6 @@ pub struct Config {
     pub notify: Notify,
     /// The server for outgoing mail.
     pub mail: Mail,
-}
-
-/// The callers that may read `/metrics` over the port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MetricsAccess {
-    /// Every caller that reaches the port, as long as the port is on loopback only.
-    #[default]
-    Open,
-    /// Whoever has a token.
-    Token,
 }
 
 impl Default for Config {
@@ -97,112 +91,12 @@ impl Default for Config {
             gpus: Gpus::default(),
             sharing: Sharing::default(),
             users: Users::default(),
+            limits: Limits::default(),
             telemetry: Telemetry::default(),
             watchmen: Watchmen::default(),
             notify: Notify::default(),
             mail: Mail::default(),
         }
-    }
-}
-
-/// The HTTP API on a port.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Http {
-    /// Whether there is one.
-    pub enabled: bool,
-    /// The address it listens on; others than loopback need a certificate.
-    pub bind: IpAddr,
-    /// The certificate chain, as PEM; empty means no TLS.
-    pub tls_cert: PathBuf,
-    /// The key of the certificate, as PEM.
-    pub tls_key: PathBuf,
-    /// How long a browser stays signed in.
-    pub session_hours: f64,
-    /// Requests a second that one caller may make in the long run; 0 means any number.
-    pub requests_per_second: f64,
-    /// Requests that one caller may make at once before that counts.
-    pub burst: u32,
-    /// Connections at once; never more than half of the files the daemon may have open.
-    pub connections_max: usize,
-    /// A client that takes longer to send a request, or to take the next piece of an answer, is cut off.
-    pub patience_seconds: f64,
-    /// The callers that may read `/metrics` over the port.
-    pub metrics: MetricsAccess,
-}
-
-impl Default for Http {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            tls_cert: PathBuf::new(),
-            tls_key: PathBuf::new(),
-            session_hours: 12.0,
-            requests_per_second: 200.0,
-            burst: 1000,
-            connections_max: 2048,
-            patience_seconds: 30.0,
-            metrics: MetricsAccess::default(),
-        }
-    }
-}
-
-impl Http {
-    /// `http = false` says as much as a table whose only line is `enabled = false`.
-    fn or_switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Http;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("true, false, or a table [http]")
-            }
-
-            fn visit_bool<E: serde::de::Error>(self, enabled: bool) -> Result<Http, E> {
-                Ok(Http { enabled, ..Http::default() })
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Http, A::Error> {
-                Http::deserialize(MapAccessDeserializer::new(map))
-            }
-        }
-        deserializer.deserialize_any(Either)
-    }
-
-    /// Whether a certificate is given.
-    pub fn has_tls(&self) -> bool {
-        !self.tls_cert.as_os_str().is_empty()
-    }
-
-    fn check(&self) -> Result<(), ConfigError> {
-        let wrong = |field: &str, problem: String| Err(ConfigError::Value { field: field.to_owned(), problem });
-        if self.has_tls() == self.tls_key.as_os_str().is_empty() {
-            return wrong("http.tls_cert", "a certificate and its key go together: give both, or neither".to_owned());
-        }
-        if self.enabled && !self.bind.is_loopback() && !self.has_tls() {
-            let problem = format!(
-                "{} can be reached from other machines, and tokens must not cross a network unencrypted: give a certificate with --tls-cert and --tls-key, or bind to 127.0.0.1",
-                self.bind
-            );
-            return wrong("http.bind", problem);
-        }
-        for (field, value, least, most) in [
-            ("http.session_hours", self.session_hours, 1e-4, 10_000.0),
-            ("http.requests_per_second", self.requests_per_second, 0.0, 1e9),
-            ("http.patience_seconds", self.patience_seconds, 0.1, 1e6),
-        ] {
-            if !(least..=most).contains(&value) {
-                return wrong(field, format!("{value} is not between {least} and {most}"));
-            }
-        }
-        if self.burst == 0 || self.connections_max == 0 {
-            return wrong(
-                "http.burst",
-                "nobody could ask anything: write 1 or more, here and in http.connections_max".to_owned(),
-            );
-        }
-        Ok(())
     }
 }
 
@@ -299,84 +193,6 @@ impl Default for Gpus {
             share_with_strangers: true,
             jobs_per_gpu: 8,
             look_seconds: 0.5,
-        }
-    }
-}
-
-/// What happens to a job that uses more of a GPU's memory than it asked for, while others are on that GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnOveruse {
-    /// The job is stopped, and started again with more memory.
-    Retry,
-    /// The job is marked and runs on.
-    Mark,
-}
-
-/// Several jobs on one GPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Sharing {
-    /// Memory that is kept free on every GPU that jobs share.
-    pub buffer_mib: u32,
-    /// Memory added to what is predicted for each job.
-    pub job_buffer_mib: u32,
-    /// Which of the peaks measured counts, from 0 to 1.
-    pub quantile: f64,
-    /// Part of that peak that is added to it.
-    pub margin: f64,
-    /// A first run that is made to learn a program's memory is ended after this long.
-    pub profile_seconds: f64,
-    /// Options that do not change how much memory a program needs.
-    pub ignore_arguments: Vec<String>,
-    /// How often a job that ran out of a GPU's memory is tried again with more.
-    pub oom_retries: u32,
-    /// The factor by which a job's memory grows after each failure.
-    pub oom_growth: f64,
-    /// What happens to a job that uses more memory than it asked for beside others.
-    pub on_overuse: OnOveruse,
-    /// Speeds of job types alone and beside others, as `rota sim --throughputs` reads them; relative to this file. Jobs name theirs with
-    /// `--job-type`, and share a GPU only where more gets done together.
-    pub throughputs: Option<PathBuf>,
-    /// The program that controls MPS, looked for on the `PATH` if it has no slash.
-    pub mps_control: PathBuf,
-}
-
-impl Default for Sharing {
-    fn default() -> Self {
-        let ignored = [
-            "--epochs",
-            "--id",
-            "--seed",
-            "--name",
-            "--run-name",
-            "--lr",
-            "--learning-rate",
-            "--momentum",
-            "--weight-decay",
-            "--steps",
-            "--max-steps",
-            "--checkpoint",
-            "--checkpoint-dir",
-            "--resume",
-            "--output",
-            "--output-dir",
-            "--out",
-            "--log-dir",
-            "--save-dir",
-        ];
-        Self {
-            buffer_mib: 512,
-            job_buffer_mib: 0,
-            quantile: 0.95,
-            margin: 0.05,
-            profile_seconds: 600.0,
-            ignore_arguments: ignored.map(str::to_owned).to_vec(),
-            oom_retries: 2,
-            oom_growth: 1.5,
-            on_overuse: OnOveruse::Retry,
-            throughputs: None,
-            mps_control: PathBuf::from("nvidia-cuda-mps-control"),
         }
     }
 }
@@ -486,6 +302,7 @@ impl Config {
             return wrong("place", error.to_string());
         }
         self.http.check()?;
+        self.limits.check()?;
         let positive = [
             ("round_seconds", self.round_seconds),
             ("jobs.estimate_seconds", self.jobs.estimate_seconds),
@@ -596,6 +413,9 @@ mod tests {
             ("[http]\nbind = '0.0.0.0'", "--tls-cert"),
             ("[http]\ntls_cert = 'a.pem'", "give both"),
             ("[http]\nburst = 0", "http.burst"),
+            ("[limits]\nconnections_max = 0", "limits.connections_max"),
+            ("[limits]\nfiles_reserve = 0", "limits.files_reserve"),
+            ("[limits]\nstreams = 3", "unknown field `streams`"),
             ("[sharing]\nquantile = 2.0", "sharing.quantile"),
             ("[sharing]\noom_growth = 0.5", "sharing.oom_growth"),
             ("[watchmen]\nqueue_timeout_seconds = 0.0", "watchmen.queue_timeout_seconds"),

@@ -23,6 +23,7 @@ mod watchmen;
 
 pub use api::text::Text;
 pub use config::Config;
+pub use http::connections::connections_for;
 pub use http::openapi;
 pub use past::replay::{NothingEnded, Replay};
 pub use server::{Options, Ready, ServeError, serve};

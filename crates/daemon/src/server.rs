@@ -3,9 +3,10 @@
 use crate::api::GpuName;
 use crate::clock::{SystemClock, boot_id, boot_ns, rfc3339, wall_ns};
 use crate::config::{Config, MetricsAccess};
-use crate::http::{ClientListener, Lists, Peer, PortListener, Rates, Sessions, Site, StatusBase, WatchmenRoutes, router, tls};
+use crate::http::connections::raise_files;
+use crate::http::{Listener, Lists, Rates, Seats, Sessions, Site, Source, StatusBase, Streams, WatchmenRoutes, router, tls};
 use crate::machine::inventory::Machine;
-use crate::machine::monitor::{self, Source};
+use crate::machine::monitor;
 use crate::machine::platform::{Message, message_of};
 use crate::machine::run_requests::RunRequests;
 use crate::machine::system_platform::SystemPlatform;
@@ -14,13 +15,13 @@ use crate::queue::switches::Leave;
 use crate::queue::world::LiveWorld;
 use crate::simulate::simulations::Simulations;
 use crate::store::archives::Archives;
-use crate::store::{Stamp, Store, StoreError};
+use crate::store::{Access, Stamp, Store, StoreError};
 use crate::view::board::Board;
 use crate::view::relay::Relay;
 use crate::watchmen::keeper::Keeper;
 use rota_core::Time;
 use rota_engine::Session;
-use rota_exec::{LocalExecutor, LocalSettings};
+use rota_exec::{Executor, LocalExecutor, LocalSettings};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -60,7 +61,7 @@ pub enum ServeError {
     NotOurs {
         /// The directory.
         path: PathBuf,
-        /// Its owner.
+        /// The directory's owner.
         uid: u32,
     },
     /// Another daemon has it.
@@ -71,7 +72,7 @@ pub enum ServeError {
     Running {
         /// The directory.
         path: PathBuf,
-        /// Its process.
+        /// The process of that daemon.
         pid: Option<u32>,
     },
     /// The port is taken.
@@ -79,7 +80,7 @@ pub enum ServeError {
     Port {
         /// The port.
         address: SocketAddr,
-        /// Why.
+        /// What the system says.
         source: io::Error,
     },
     /// The certificate or its key.
@@ -90,7 +91,7 @@ pub enum ServeError {
     Io {
         /// What was being done.
         what: String,
-        /// Why not.
+        /// What the system says.
         source: io::Error,
     },
     /// The store.
@@ -107,13 +108,13 @@ pub enum ServeError {
 /// What a daemon says when it is ready.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// Its socket.
+    /// The path of its socket.
     pub socket: PathBuf,
     /// The address of its API and its page.
     pub http: Option<String>,
     /// Its second one, for clients of watchmen.
     pub watchmen: Option<SocketAddr>,
-    /// Its GPUs.
+    /// The number of its GPUs.
     pub gpus: usize,
     /// What drives them.
     pub driver: String,
@@ -127,30 +128,28 @@ fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
 /// Runs a daemon until it is told to stop. `ready` is called once when it can be spoken to.
 pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
     let uid = rustix::process::geteuid().as_raw();
+    let files_before = raise_files();
     let _lock = take_state_dir(&options.state_dir, uid)?;
     let state_dir = options.state_dir.canonicalize().map_err(doing(options.state_dir.display().to_string()))?;
     let database = state_dir.join("rota.db");
     let mut store = Store::open(&database)?;
+    let access = store.access();
     let config = options.config;
     // The moment of the first start: what is told to others about this queue is told once, for this queue.
     if store.meta("epoch_ns")?.is_none() {
         store.transaction(|writer| writer.set_meta("epoch_ns", &wall_ns().to_string()))?;
     }
-    if let Some(policy) = &options.policy {
+    if let Some(policy) = options.policy.as_ref().filter(|policy| store.meta("policy").ok().flatten().as_ref() != Some(policy)) {
         store.transaction(|writer| writer.set_meta("policy", policy))?;
     }
 
-    let mut source = Source::open(options.virtual_gpus.as_deref())?;
+    let mut source = monitor::Source::open(options.virtual_gpus.as_deref())?;
     let devices = chosen(source.list()?, &config);
     let driver = source.driver();
     let compute = source.modes()?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let cpu_slots = if config.jobs.cpu_slots == 0 { processors } else { config.jobs.cpu_slots };
-    let machine = Machine::new(&host, devices.clone(), cpu_slots).with_entities(&config.users.entities);
-
-    remember_gpus(&mut store, &machine)?;
-    let estimates = crate::memory::book::estimates_of(&config, &machine);
     let board = Arc::new(Board::default());
     let (inbox, messages) = std::sync::mpsc::channel();
     let clock = SystemClock::from(first_moment(&mut store, &boot_id(), boot_ns())?);
@@ -161,15 +160,23 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         arguments: vec!["__supervise".into()],
         cgroup: config.jobs.cgroups.then(rota_exec::cgroup_root).flatten(),
         mps_control: config.sharing.mps_control.clone(),
+        files_max: files_before,
     };
     let told = inbox.clone();
     let sink = Arc::new(move |event| _ = told.send(message_of(event)));
     let executor = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
     let node = executor.node();
-    let requests = RunRequests::new(host.as_str().into(), state_dir.clone(), &config);
+    let nodes = executor.inventory();
+    let machine = Machine::new(&host, &nodes, cpu_slots).with_entities(&config.users.entities);
+    where_there_is_room(remember_gpus(&mut store, &machine))?;
+    let estimates = crate::memory::book::estimates_of(&config, &machine);
+    let requests = RunRequests::new(host.as_str().into(), &nodes, state_dir.clone(), &config);
     let platform = SystemPlatform::new(clock, messages, executor, requests);
     let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
     let mut world = world.with_throughputs(options.throughputs).with_registry(options.registry);
+    if access == Access::Alone {
+        world.note_full_disk(&database);
+    }
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -181,23 +188,29 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let socket = state_dir.join("rota.sock");
     let ports = Ports::open(&config, &socket, uid, &runtime)?;
     if let Some(url) = &ports.http {
-        std::fs::write(state_dir.join("http"), format!("{url}\n")).map_err(doing("http"))?;
+        match std::fs::write(state_dir.join("http"), format!("{url}\n")) {
+            // Callers that look for the port by this file find none until the next start; `rota status` names it.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            written => written.map_err(doing("http"))?,
+        }
     }
     // Without one, clients whose answers are held when the daemon is killed find their connections cut.
     let keeper = ports.clients.as_ref().and_then(|_| Keeper::start(&options.program).ok());
     board.tokens.take_own(&state_dir, uid).map_err(doing("token"))?;
     let (news, mail) = std::sync::mpsc::channel();
-    crate::notify::start(&state_dir, &host, &config, Arc::clone(&board), (news.clone(), mail))?;
+    crate::notify::start((&state_dir, access), &host, &config, Arc::clone(&board), (news.clone(), mail))?;
     runtime.spawn(crate::notify::follow(Arc::clone(&board), news.clone()));
     let site = Arc::new(Site {
         board: Arc::clone(&board),
         inbox: inbox.clone(),
-        archives: Archives::open(database)?,
+        archives: Archives::open(database, access)?,
         admins: config.users.admins.iter().filter_map(|name| crate::access::users::find(name)).collect(),
         daemon_uid: uid,
         users: crate::access::users::Directory::default(),
         sessions: Sessions::open(state_dir.join("sessions"), config.http.session_hours, &board.tokens),
         rates: Rates::new(config.http.requests_per_second, config.http.burst),
+        streams: Streams::new(&config.limits),
+        body_bytes_max: config.limits.request_mib << 20,
         lists: Lists::default(),
         relay: Relay::default(),
         has_tls: ports.tls.is_some(),
@@ -265,18 +278,21 @@ impl Ports {
     fn serve(self, site: &Arc<Site>, config: &Config, runtime: &tokio::runtime::Runtime) {
         let (told, relayed) = (site.board.listen(), Arc::clone(site));
         runtime.spawn(async move { relayed.relay.run(told).await });
-        let service = || router(Arc::clone(site)).into_make_service_with_connect_info::<Peer>();
-        runtime.spawn(axum::serve(self.local, service()).into_future());
-        if let Some(listener) = self.network {
-            let door = PortListener {
-                seats: Arc::new(Semaphore::new(config.http.connections_max.min(files_max() / 2))),
-                patience: Duration::from_secs_f64(config.http.patience_seconds),
-                tls: self.tls,
-            };
-            runtime.spawn(door.open(listener, router(Arc::clone(site))));
+        let listener = Listener {
+            seats: Arc::new(Seats::new(&config.limits, site.daemon_uid)),
+            own_seats: None,
+            patience: Duration::from_secs_f64(config.http.patience_seconds),
+            tls: None,
+        };
+        let router = router(Arc::clone(site));
+        runtime.spawn(listener.clone().open(Source::Socket(self.local), router.clone()));
+        if let Some(port) = self.network {
+            let own_seats = Some(Arc::new(Semaphore::new(config.http.connections_max)));
+            let listener = Listener { own_seats, tls: self.tls, ..listener.clone() };
+            runtime.spawn(listener.open(Source::Port(port), router.clone()));
         }
-        if let Some(listener) = self.clients {
-            runtime.spawn(axum::serve(ClientListener(listener), service()).into_future());
+        if let Some(port) = self.clients {
+            runtime.spawn(listener.open(Source::Watchmen(port), router));
         }
     }
 }
@@ -323,8 +339,17 @@ fn first_moment(store: &mut Store, boot_id: &str, boot_ns: u64) -> Result<Time, 
     let by_boot = behind_boot.and_then(|behind| u64::try_from(i128::from(boot_ns) - behind).ok()).unwrap_or(0);
     let first = last.max(by_boot) + 1;
     let behind = i128::from(boot_ns) - i128::from(first);
-    store.transaction(|writer| writer.set_meta("clock", &format!("{boot_id} {behind}")))?;
+    // Without it the next start counts from the last event, as after a restart of the machine.
+    where_there_is_room(store.transaction(|writer| writer.set_meta("clock", &format!("{boot_id} {behind}"))))?;
     Ok(Time(first))
+}
+
+/// Passes on what came of a write that the daemon can start without: on a full disk it must start, so that jobs can be cancelled.
+fn where_there_is_room(written: Result<(), StoreError>) -> Result<(), StoreError> {
+    match written {
+        Err(StoreError::DiskFull(_)) => Ok(()),
+        written => written,
+    }
 }
 
 /// Writes down which GPUs there are, for those who look back when they are gone.
@@ -403,12 +428,6 @@ fn url(address: SocketAddr, has_tls: bool) -> String {
         ip => ip,
     };
     format!("{}://{}", if has_tls { "https" } else { "http" }, SocketAddr::new(here, address.port()))
-}
-
-/// How many files this process may have open.
-fn files_max() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limit.current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX)).max(64)
 }
 
 fn stop_on_signals(runtime: &tokio::runtime::Runtime, inbox: &std::sync::mpsc::Sender<Message>) {

@@ -25,7 +25,7 @@ pub struct Restart {
 pub struct Handover {
     /// The job that will start.
     pub job: JobId,
-    /// Its GPUs.
+    /// The GPUs that the job will have.
     pub gpus: GpuList,
     /// The jobs that have not left yet.
     pub after: JobList,

@@ -4,7 +4,7 @@
 use crate::fit::{self, Chooser};
 use crate::pool::Pool;
 use rota_core::random::RandomStream;
-use rota_core::{GpuList, GpuTypeId, JobId, Phase, Plan, Promise, Score, Shape, ShapeId, Slice, Snapshot, Start, TypeSet};
+use rota_core::{GpuId, GpuList, GpuTypeId, JobId, Phase, Plan, Promise, Score, Shape, ShapeId, Slice, Snapshot, Start, TypeSet};
 use smallvec::SmallVec;
 
 /// The types a shape can use, fastest first.
@@ -80,7 +80,10 @@ impl<'a> Draft<'a> {
         };
         let Some(gpus) = started.or_else(runs_on).cloned() else { return false };
         let shape = self.snapshot.bound.shape(job);
+        // A job that cannot be stopped may be on another type than the policy wanted for it.
+        let is_of_type = |gpu: &GpuId| self.snapshot.bound.cluster.gpus[gpu.index()].gpu_type == gpu_type;
         let sound = shape.gpus as usize == gpus.len()
+            && gpus.iter().all(is_of_type)
             && shape.is_exclusive()
             && shape.types.contains(gpu_type)
             && self.snapshot.bound.only(shape).is_none_or(|only| gpus.iter().all(|gpu| only.contains(gpu)))

@@ -9,13 +9,13 @@ use std::iter::Peekable;
 /// GPUs of one type that fall free at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// When.
+    /// The moment at which the GPUs become free.
     pub at: Time,
     /// Of which type.
     pub gpu_type: GpuTypeId,
     /// How many.
     pub gpus: u32,
-    /// Whose.
+    /// The job that leaves them.
     pub job: JobId,
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// One parameter a policy knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// Its name.
+    /// The parameter's name.
     pub name: &'static str,
     /// What holds if it is not given.
     pub default: &'static str,

@@ -5,7 +5,8 @@ use crate::lag::matching as lag;
 use crate::order::batch_rules::{self, BatchRule};
 use crate::order::{fcfs, gittins, las, lottery, priority, rr, sjf, srsf, srtf, wfq};
 use crate::params::{Param, Params, PolicyError};
-use crate::share::time_sharing::{self as share, BY_TYPE, Merit, Renewal, Sharing, Sight};
+use crate::share::sharing::{BY_TYPE, Merit, Renewal, Sharing, Sight};
+use crate::share::time_sharing as share;
 use crate::{MemoryError, Policy};
 use rota_core::{Backfill, Durations};
 use std::sync::{Arc, LazyLock};
@@ -13,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 /// What a policy needs to know of how long jobs run, where their users gave no estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Knows {
-    /// Nothing.
+    /// The policy is told nothing of how long jobs run.
     Nothing,
     /// How long jobs run, for reservations (`backfill=easy` and `backfill=conservative`) and nothing else.
     ForReservations,
@@ -38,13 +39,13 @@ pub enum Build {
 /// What a policy is, for people and for the command line.
 #[derive(Clone)]
 pub struct PolicyInfo {
-    /// Its name.
+    /// The policy's name.
     pub name: &'static str,
     /// Other names it answers to.
     pub aliases: &'static [&'static str],
     /// What it does, in one line.
     pub summary: &'static str,
-    /// Its parameters.
+    /// The policy's parameters.
     pub params: &'static [Param],
     /// Whether it stops running jobs.
     pub preemptive: bool,

@@ -203,7 +203,7 @@ pub enum Problem {
     /// Something ended before it began.
     #[error("it ends {} before it starts", .by)]
     EndsBeforeStart {
-        /// The difference.
+        /// The time between the two.
         by: Span,
     },
     /// The file does not say how long a job runs, and nothing else does.

@@ -106,6 +106,9 @@ pub struct SimArgs {
     /// Write one line a job to this file (one policy only)
     #[arg(long, value_name = "FILE")]
     pub jobs_csv: Option<PathBuf>,
+    /// Say why this job waited, and for how long each time (one policy only)
+    #[arg(long, value_name = "JOB")]
+    pub explain: Option<u32>,
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,

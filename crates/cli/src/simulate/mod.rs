@@ -1,5 +1,6 @@
 //! `rota sim`: policies on a workload, in Rota's simulator or in Gavel's.
 
+mod explain;
 pub mod gavel;
 mod served;
 pub mod sim;

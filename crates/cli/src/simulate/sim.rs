@@ -5,6 +5,7 @@ use crate::inputs::{
     assumptions, bind, load_cluster, load_table, load_trace, setting, sim_options, unknown_to_table, with_prices,
 };
 use crate::output::{make_directory, print, print_json, progress, remark, width, write_file};
+use crate::simulate::explain;
 use crate::simulate::gavel::Gavel;
 use crate::simulate::served;
 use anyhow::Context;
@@ -42,6 +43,9 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
     if args.jobs_csv.is_some() && args.policies.len() > 1 {
         anyhow::bail!("--jobs-csv goes with one policy; for several give --out, which writes jobs.csv for each");
     }
+    if args.explain.is_some() && (is_gavel || args.policies.len() > 1) {
+        anyhow::bail!("--explain goes with one policy of the mechanism `event` or `rounds`");
+    }
     if let Some(directory) = &args.out {
         make_directory(directory)?;
     }
@@ -49,6 +53,10 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
         served::end_with_stdin();
     }
     let (bound, table, assumptions) = prepare(args)?;
+    let waits = args.explain.map(|job| explain::waits_of(args, &bound, job)).transpose()?;
+    if let (Some(waits), true) = (&waits, args.json) {
+        return print_json(waits);
+    }
     let runs = simulate_all(args, &bound, &table, &assumptions)?;
     let summaries = runs.iter().map(|(_, summary, _)| summary.clone()).collect::<Vec<_>>();
     if let Some(path) = &args.jobs_csv {
@@ -72,7 +80,11 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
         (false, _) => {
             let mut lines = setting(&bound, &args.model);
             lines.extend(assumptions);
-            print(&describe(&runs, &summaries, &lines, &bound))
+            let mut text = describe(&runs, &summaries, &lines, &bound);
+            if let Some(waits) = &waits {
+                text.push_str(&explain::describe(waits));
+            }
+            print(&text)
         }
     }
 }
@@ -201,6 +213,15 @@ fn write_event(output: &mut dyn Write, event: &Event) -> anyhow::Result<()> {
     Ok(output.write_all(b"\n")?)
 }
 
+/// A policy, with what solves its allocations where its own parameters do not say.
+pub fn build_policy(policy: &str, solver: Option<SolverWord>) -> anyhow::Result<rota_policy::Configured> {
+    let registry = rota_learn::registry();
+    Ok(match solver {
+        Some(SolverWord::Interior) => registry.build(&registry.with_param(policy, "solver", "interior"))?,
+        Some(SolverWord::Price) | None => registry.build(policy)?,
+    })
+}
+
 fn observe(request: &Request<'_>, bar: &ProgressBar, also: &mut dyn FnMut(&Event)) -> anyhow::Result<(Run, Tally)> {
     let clock = Instant::now();
     let recorder_options = RecorderOptions { timeline: request.timeline, restart_cost: request.options.restart.cost };
@@ -220,11 +241,7 @@ fn observe(request: &Request<'_>, bar: &ProgressBar, also: &mut dyn FnMut(&Event
         gavel.simulate(request.bound, request.policy, request.options, &mut observe)?
     } else {
         // Built for each run, because a policy remembers.
-        let registry = rota_learn::registry();
-        let policy = match request.solver {
-            Some(SolverWord::Interior) => registry.build(&registry.with_param(request.policy, "solver", "interior"))?,
-            Some(SolverWord::Price) | None => registry.build(request.policy)?,
-        };
+        let policy = build_policy(request.policy, request.solver)?;
         let seconds = || clock.elapsed().as_secs_f64();
         rota_sim::simulate(request.bound, policy, request.options, &mut observe, &seconds)
     };

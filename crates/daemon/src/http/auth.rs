@@ -3,6 +3,7 @@
 //! Every request is checked once, before any route: [`admit`] finds its caller, counts it against the caller's rate, and refuses
 //! what a browser may have been tricked into. Routes that need a caller take [`Visit`] or [`Caller`], and refuse unknown callers.
 
+use super::connections::Guest;
 use super::rates::Key;
 use super::sessions::{self, Session};
 use super::{Problem, Site};
@@ -10,17 +11,15 @@ use crate::access::tokens::{Scope, Token, TokenChange};
 use crate::clock::wall_ns;
 use crate::machine::platform::{Caller, Message};
 use crate::watchmen::connection::Link;
-use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::serve::IncomingStream;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use tokio::net::UnixListener;
+use std::time::Instant;
 
 /// What a browser's page must send along with a change, to show that it is ours.
 pub const CSRF: HeaderName = HeaderName::from_static("x-rota-csrf");
@@ -34,12 +33,6 @@ pub enum Peer {
     Network(Option<Link>),
     /// A client on the port for watchmen, with the connection.
     Client(Option<Link>, Option<Arc<OwnedFd>>),
-}
-
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        stream.io().peer_cred().map_or(Self::Network(None), |cred| Self::Local { uid: cred.uid(), gid: cred.gid() })
-    }
 }
 
 /// The address that a client on the port asks from.
@@ -74,16 +67,17 @@ struct Seen(Option<Visit>);
 
 /// Checks a request's caller, before any route.
 pub async fn admit(State(site): State<Arc<Site>>, mut request: Request, next: Next) -> Response {
-    let is_local = matches!(request.extensions().get(), Some(ConnectInfo(Peer::Local { .. })));
     let visit = site.recognise(request.extensions().get(), request.headers());
-    if !is_local {
+    if let Some(Visit { pass: Pass::Socket, caller, .. }) = &visit {
+        site.slow_down(caller).await;
+    } else {
         let remote = request.extensions().get().map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |Remote(address)| address.ip());
         let key = match visit.as_ref().map(|visit| &visit.pass) {
             Some(Pass::Token(token)) => Key::Token(token.id),
             Some(Pass::Session(session)) => Key::Token(session.token.id),
-            Some(Pass::Socket) | None => Key::of(remote),
+            Some(Pass::Socket) | None => Key::Guest(Guest::at(remote)),
         };
-        if let Err(wait) = site.rates.take(key, std::time::Instant::now()) {
+        if let Err(wait) = site.rates.take(key, Instant::now()) {
             return too_fast(wait.as_secs_f64().ceil() as u64);
         }
     }
@@ -134,6 +128,16 @@ impl FromRequestParts<Arc<Site>> for Caller {
 }
 
 impl Site {
+    /// Keeps a local user who asks too fast waiting, so that others have their turn. A script is slowed down and not refused.
+    async fn slow_down(&self, caller: &Caller) {
+        if caller.is_admin {
+            return;
+        }
+        while let Err(wait) = self.rates.take(Key::Guest(Guest::User(caller.uid)), Instant::now()) {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
     /// Whether a caller that was let in before would be let in now.
     pub fn is_good(&self, pass: &Pass) -> bool {
         match pass {

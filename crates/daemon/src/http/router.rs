@@ -14,9 +14,6 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// The largest request: a thousand-line command with its environment is far below.
-const BODY_BYTES_MAX: usize = 16 << 20;
-
 #[derive(OpenApi)]
 #[openapi(info(title = "Rota", description = "The queue on one machine: jobs, GPUs, events.", version = "1"))]
 struct Description;
@@ -45,7 +42,7 @@ pub fn router(site: Arc<Site>) -> Router {
     router
         .merge(watchmen::routes())
         .fallback(page::page)
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(DefaultBodyLimit::max(site.body_bytes_max))
         .layer(from_fn_with_state(Arc::clone(&site), auth::admit))
         .layer(from_fn(responses::refusals_in_one_form))
         .layer(from_fn(responses::guarded))

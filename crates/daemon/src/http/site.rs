@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use super::routes::lists::Lists;
 use super::routes::watchmen::WatchmenRoutes;
-use super::{Rates, Sessions};
+use super::{Rates, Sessions, Streams};
 use crate::api;
 use crate::machine::platform::{Message, Reply};
 use crate::simulate::simulations::Simulations;
@@ -26,6 +26,9 @@ pub struct Site {
     pub(crate) users: crate::access::users::Directory,
     pub(crate) sessions: Sessions,
     pub(crate) rates: Rates,
+    pub(crate) streams: Streams,
+    /// The most bytes of a request.
+    pub(crate) body_bytes_max: usize,
     pub(crate) lists: Lists,
     pub(crate) relay: crate::view::relay::Relay,
     pub(crate) has_tls: bool,

@@ -1,4 +1,4 @@
-//! The machine as the scheduler sees it: its GPUs as one node, and its processors as slots for jobs without a GPU.
+//! The nodes as the scheduler sees them: the GPUs of each, and the processors of the daemon's own machine as slots for jobs without a GPU.
 
 use rota_core::cluster::{Gpu, Node};
 use rota_core::{Cluster, GpuCatalog, GpuId, GpuType, GpuTypeId, NodeId};
@@ -15,16 +15,17 @@ pub struct Machine {
     pub devices: Vec<Device>,
     /// The types of the GPUs, by device.
     pub kinds: Vec<String>,
-    /// The machine as a cluster, for the scheduler.
+    /// The nodes as a cluster, for the scheduler.
     pub cluster: Cluster,
-    /// The machine's name.
+    /// The name of the machine that the daemon runs on.
     pub host: String,
 }
 
 impl Machine {
-    /// Puts devices and slots together.
-    pub fn new(host: &str, devices: Vec<Device>, cpu_slots: u32) -> Self {
+    /// Puts the devices of an executor's nodes and the processor slots of the daemon's own machine together.
+    pub fn new(host: &str, nodes: &[rota_exec::Node], cpu_slots: u32) -> Self {
         let catalog = GpuCatalog::default();
+        let devices = nodes.iter().flat_map(|node| node.devices.iter().cloned()).collect::<Vec<_>>();
         let kinds = kinds(&devices);
         let mut cluster =
             Cluster { types: Vec::new(), nodes: Vec::new(), gpus: Vec::new(), outages: Vec::new(), entities: Vec::new() };
@@ -35,22 +36,35 @@ impl Machine {
                 cluster.types.len() - 1
             }))
         };
-        for (device, kind) in devices.iter().zip(&kinds) {
-            let base = catalog.find(&device.kind);
-            let memory_mib = u32::try_from(device.memory_total_mib).unwrap_or(u32::MAX);
-            let gpu_type = add_type(&mut cluster, GpuType { name: kind.clone(), memory_mib, ..base });
-            cluster.gpus.push(Gpu { node: NodeId(0), gpu_type });
-        }
-        let gpus = devices.len() as u32;
-        if gpus > 0 {
-            cluster.nodes.push(Node { name: host.to_owned(), gpus: 0..gpus });
+        let mut next = devices.iter().zip(&kinds);
+        for node in nodes.iter().filter(|node| !node.devices.is_empty()) {
+            let first = cluster.gpus.len() as u32;
+            let id = NodeId::from_index(cluster.nodes.len());
+            for (device, kind) in next.by_ref().take(node.devices.len()) {
+                let base = catalog.find(&device.kind);
+                let memory_mib = u32::try_from(device.memory_total_mib).unwrap_or(u32::MAX);
+                let gpu_type = add_type(&mut cluster, GpuType { name: kind.clone(), memory_mib, ..base });
+                cluster.gpus.push(Gpu { node: id, gpu_type });
+            }
+            let gpus = first..cluster.gpus.len() as u32;
+            cluster.nodes.push(Node { name: node.name.as_str().to_owned(), gpus });
         }
         let slot = GpuType { name: CPU.to_owned(), memory_mib: 0, idle_watts: 0.0, full_watts: 0.0, ..GpuType::unknown(CPU) };
         let gpu_type = add_type(&mut cluster, slot);
-        let node = NodeId::from_index(cluster.nodes.len());
+        let (node, gpus) = (NodeId::from_index(cluster.nodes.len()), devices.len() as u32);
         cluster.gpus.extend((0..cpu_slots).map(|_| Gpu { node, gpu_type }));
         cluster.nodes.push(Node { name: format!("{host} processors"), gpus: gpus..gpus + cpu_slots });
         Self { devices, kinds, cluster, host: host.to_owned() }
+    }
+
+    /// The node of this name, if it has GPUs.
+    pub fn node_named(&self, name: &str) -> Option<NodeId> {
+        self.cluster.nodes.iter().position(|node| node.name == name).map(NodeId::from_index)
+    }
+
+    /// The name of the node that a GPU is in.
+    pub fn node_of(&self, gpu: GpuId) -> &str {
+        &self.cluster.nodes[self.cluster.gpus[gpu.index()].node.index()].name
     }
 
     /// The same machine, on which users have parts of their own under hierarchical sharing.

@@ -1,5 +1,5 @@
 //! The machine that jobs run on: its GPUs and processors ([`inventory`]), what is seen on the GPUs ([`monitor`], [`telemetry`]), the
-//! jobs its processes belong to ([`process_owners`]), what the executor is asked to run ([`run_requests`]), and the seam behind which a test
+//! jobs its processes belong to ([`process_owners`]), the owners of connections ([`socket_owner`]), what the executor is asked to run ([`run_requests`]), and the seam behind which a test
 //! puts an invented machine ([`platform`], [`system_platform`]).
 
 pub mod devices;
@@ -8,5 +8,6 @@ pub mod monitor;
 pub mod platform;
 pub mod process_owners;
 pub mod run_requests;
+pub mod socket_owner;
 pub mod system_platform;
 pub mod telemetry;

@@ -10,14 +10,14 @@ use rota_exec::{Adoption, Executor, ExecutorEvent, ExitRecord, RunEnd, StartErro
 use std::fmt;
 use tokio::sync::oneshot;
 
-/// Who asks.
+/// The user who makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// User id.
+    /// The user's id.
     pub uid: u32,
-    /// Group id.
+    /// The id of the user's group.
     pub gid: u32,
-    /// Name.
+    /// The user's name.
     pub user: String,
     /// May touch everybody's jobs.
     pub is_admin: bool,
@@ -28,9 +28,9 @@ pub struct Caller {
 /// Why something is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What kind.
+    /// The kind of refusal.
     pub kind: RefusalKind,
-    /// For people.
+    /// The reason, in words for the user.
     pub message: String,
 }
 
@@ -41,7 +41,7 @@ pub enum RefusalKind {
     BadInput,
     /// There is no such thing.
     NotFound,
-    /// Not theirs.
+    /// The job or the setting belongs to another user.
     Forbidden,
     /// Not now: it ended already, say.
     Conflict,
@@ -70,13 +70,13 @@ pub type Reply<T> = oneshot::Sender<Result<T, Refusal>>;
 /// What may be done to jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// End it.
+    /// End the job.
     Cancel,
-    /// Do not start it.
+    /// Do not start the job.
     Hold,
-    /// Start it after all.
+    /// Start the job after all.
     Release,
-    /// Run it again.
+    /// Run the job again.
     Retry,
 }
 
@@ -140,11 +140,11 @@ pub enum Message {
     Prioritise(u64, i32, Caller, Reply<()>),
     /// An attempt ended.
     Ended {
-        /// Whose.
+        /// The job of the attempt.
         job: u64,
-        /// Which.
+        /// The attempt, counted from 1.
         attempt: u32,
-        /// How.
+        /// How the attempt ended.
         outcome: Outcome,
     },
     /// The executor tells something else than an end.

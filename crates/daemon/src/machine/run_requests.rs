@@ -5,7 +5,7 @@ use crate::api::text::Text;
 use crate::config::Config;
 use crate::machine::platform::Run;
 use crate::store::record::JobRecord;
-use rota_exec::{KnownRun, Limits, LogSettings, MpsSettings, NodeName, Place, RunAs, RunIdentity, RunKey, RunRequest};
+use rota_exec::{KnownRun, Limits, LogSettings, MpsSettings, Node, NodeName, Place, RunAs, RunIdentity, RunKey, RunRequest};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,7 +13,10 @@ use std::time::Duration;
 
 /// Makes requests of records, with the settings of this queue.
 pub struct RunRequests {
-    node: NodeName,
+    /// The node of the daemon's own machine, where jobs without GPUs run.
+    home: NodeName,
+    /// The node of each device, by the device's UUID.
+    node_of: HashMap<String, NodeName>,
     state_dir: PathBuf,
     log: LogSettings,
     grace_seconds: f64,
@@ -23,10 +26,12 @@ pub struct RunRequests {
 }
 
 impl RunRequests {
-    /// Requests for runs on a node.
-    pub fn new(node: NodeName, state_dir: PathBuf, config: &Config) -> Self {
+    /// Requests for runs on the nodes of an executor. Jobs without GPUs run on the node `home`.
+    pub fn new(home: NodeName, nodes: &[Node], state_dir: PathBuf, config: &Config) -> Self {
+        let devices = nodes.iter().flat_map(|node| node.devices.iter().map(move |device| (device, node)));
         Self {
-            node,
+            home,
+            node_of: devices.map(|(device, node)| (device.uuid.clone(), node.name.clone())).collect(),
             state_dir,
             log: LogSettings { bytes_max: config.jobs.log_mib << 20, files_max: config.jobs.log_files },
             grace_seconds: config.jobs.grace_seconds,
@@ -82,8 +87,21 @@ impl RunRequests {
         KnownRun { run: run_of(record), identity, places: self.places(record), is_under_mps: record.is_under_mps() }
     }
 
+    /// The nodes of a run, each with the devices that the run has there.
     fn places(&self, record: &JobRecord) -> Vec<Place> {
-        vec![Place { node: self.node.clone(), uuids: record.gpu_uuids.clone() }]
+        let mut places = Vec::<Place>::new();
+        for uuid in &record.gpu_uuids {
+            // A device that is gone since then was on the daemon's own machine, as far as anybody knows.
+            let node = self.node_of.get(uuid).unwrap_or(&self.home);
+            match places.iter_mut().find(|place| place.node == *node) {
+                Some(place) => place.uuids.push(uuid.clone()),
+                None => places.push(Place { node: node.clone(), uuids: vec![uuid.clone()] }),
+            }
+        }
+        if places.is_empty() {
+            places.push(Place { node: self.home.clone(), uuids: Vec::new() });
+        }
+        places
     }
 
     /// What a job can learn of itself from its environment.

@@ -303,7 +303,8 @@ impl<P: Platform> LiveWorld<P> {
             let reading = look.and_then(|look| look.reading.as_ref());
             let jobs = self.running().filter(|record| record.gpu_uuids.contains(&device.uuid));
             let jobs = jobs.map(|record| record.id).collect::<Vec<_>>();
-            let state = if self.devices.lost.contains(&gpu) {
+            let is_node_up = state.nodes_up[self.devices.machine.cluster.gpus[index].node.index()];
+            let state = if self.devices.lost.contains(&gpu) || !is_node_up {
                 GpuState::Lost
             } else if self.devices.drained.contains(&gpu) || self.switches.is_draining {
                 GpuState::Drained
@@ -324,7 +325,7 @@ impl<P: Platform> LiveWorld<P> {
                 uuid: device.uuid.clone(),
                 name: device.name.clone(),
                 kind: self.devices.machine.kinds[index].clone(),
-                node: self.devices.machine.host.clone(),
+                node: self.devices.machine.node_of(gpu).to_owned(),
                 state,
                 memory_total_mib: device.memory_total_mib,
                 memory_used_mib: reading.map(|reading| reading.memory_used_mib),

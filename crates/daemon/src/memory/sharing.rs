@@ -304,7 +304,7 @@ pub(crate) fn group_of(record: &JobRecord) -> u32 {
 
 /// What is to be done before a job whose class may not be known.
 pub(crate) enum ProfileRun {
-    /// Nothing.
+    /// The job needs no profile.
     NotNeeded,
     /// Wait for this run.
     UnderWay(u64),

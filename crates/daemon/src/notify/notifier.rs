@@ -12,7 +12,7 @@ use super::{chat, mail, webhook};
 use crate::api::{self, NotifyEvent, NotifyKind};
 use crate::clock::{rfc3339, wall_ns};
 use crate::machine::platform::{Caller, Refusal, RefusalKind, Reply};
-use crate::store::{Archive, StoreError};
+use crate::store::{Access, Archive, StoreError};
 use crate::view::board::Board;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -116,18 +116,18 @@ struct Notifier {
 
 /// Starts the notifier's thread, which ends with the daemon. [`NotifierMessage::News`] wakes it.
 pub fn start(
-    state_dir: &Path,
+    (state_dir, access): (&Path, Access),
     host: &str,
     config: &crate::Config,
     board: Arc<Board>,
     (own, inbox): (Sender<NotifierMessage>, Receiver<NotifierMessage>),
 ) -> Result<(), StoreError> {
     let database = state_dir.join("rota.db");
-    let archive = Archive::open(&database)?;
+    let archive = Archive::open(&database, access)?;
     let epoch =
         archive.read(|connection| connection.query_row("SELECT value FROM meta WHERE key = 'epoch_ns'", [], |row| row.get(0)))?;
     let mut notifier = Notifier {
-        targets: TargetStore::open(&database)?,
+        targets: TargetStore::open(&database, access)?,
         archive,
         board,
         deliverer: Arc::new(Deliverer { settings: config.notify.clone(), mail: config.mail.clone() }),

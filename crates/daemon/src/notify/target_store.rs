@@ -7,7 +7,7 @@
 use super::notification::Notification;
 use super::target::{Target, Trust};
 use crate::api::{NotifyEvent, NotifyKind};
-use crate::store::{Archive, StoreError, StoredEvent};
+use crate::store::{Access, Archive, StoreError, StoredEvent};
 use rusqlite::{Connection, OpenFlags, Row, params};
 use std::path::Path;
 use std::time::Duration;
@@ -24,9 +24,9 @@ pub struct TargetStore {
 
 impl TargetStore {
     /// Opens the store, which the queue has made.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-            .and_then(|connection| {
+    pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
+        let opened =
+            access.open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX).and_then(|connection| {
                 connection.busy_timeout(Duration::from_secs(10))?;
                 // Tidying up the log is left to the queue.
                 connection.pragma_update(None, "wal_autocheckpoint", 0)?;

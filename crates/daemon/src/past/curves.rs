@@ -72,7 +72,7 @@ mod tests {
             Ok(())
         });
         write.unwrap();
-        let archive = Archive::open(&path).unwrap();
+        let archive = Archive::open(&path, crate::store::Access::Shared).unwrap();
         let curve = archive.curve(7).unwrap();
         assert_eq!(curve.points.len(), 2000);
         assert_eq!((curve.points[0].memory_mib, curve.points[0].utilisation_percent), (Some(1.0), None));

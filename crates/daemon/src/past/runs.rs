@@ -246,7 +246,7 @@ mod tests {
             Ok(())
         });
         write.unwrap();
-        (folder, Archive::open(&path).unwrap())
+        (folder, Archive::open(&path, crate::store::Access::Shared).unwrap())
     }
 
     #[test]

@@ -3,11 +3,14 @@
 use crate::api;
 use crate::api::text::Text;
 use crate::machine::platform::{Platform, Refusal, RefusalKind};
+use crate::machine::telemetry::Telemetry;
+use crate::queue::estimates::Estimates;
 use crate::queue::rows::Translator;
 use crate::queue::world::LiveWorld;
 use crate::store::journal::{self, QueueEvent, Stamp};
 use crate::store::record::JobRecord;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Writer};
+use crate::view::board::Board;
 use rota_core::event::EventKind;
 use rota_core::{Event, JobChange, Time};
 use std::collections::HashMap;
@@ -32,6 +35,15 @@ impl From<QueueEvent> for Entry {
     }
 }
 
+/// An event that took effect before it could be written.
+struct Unwritten {
+    stamp: Stamp,
+    event: QueueEvent,
+    /// The job as it was before, and as it is after the event.
+    before: Arc<JobRecord>,
+    after: Arc<JobRecord>,
+}
+
 /// The store, and where the journal in it has got to.
 pub struct Journal {
     /// The database that the journal is written to.
@@ -41,6 +53,8 @@ pub struct Journal {
     since_image: u64,
     /// Decisions that are not written yet: they go with the next event, or before the queue waits.
     decisions: Vec<(Stamp, QueueEvent)>,
+    /// Stops that took effect while the store took nothing: they are written before everything else.
+    unwritten: Vec<Unwritten>,
     /// When the store is tried again, after it refused.
     pub retry_at: Option<Time>,
 }
@@ -51,7 +65,7 @@ impl Journal {
         let (_, last_seq, _) = store.last()?;
         // The last events may have been dropped with the image: their numbers are not given again.
         let last_seq = store.image()?.map_or(last_seq, |(seq, _)| last_seq.max(seq));
-        Ok(Self { store, next_seq: last_seq + 1, since_image: 0, decisions: Vec::new(), retry_at: None })
+        Ok(Self { store, next_seq: last_seq + 1, since_image: 0, decisions: Vec::new(), unwritten: Vec::new(), retry_at: None })
     }
 
     /// Keeps a decision until it is written.
@@ -66,6 +80,10 @@ impl Journal {
 
     /// Writes an image of the scheduler as it is after the last event.
     pub fn put_image(&mut self, content: &[u8]) -> Result<(), StoreError> {
+        if !self.unwritten.is_empty() {
+            // The image would know events that the journal has only later.
+            return Ok(());
+        }
         self.flush_decisions()?;
         let seq = self.next_seq - 1;
         self.store.transaction(|writer| writer.put_image(seq, content))?;
@@ -123,44 +141,63 @@ impl<P: Platform> LiveWorld<P> {
         self.commit(vec![event.into()], events).map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))
     }
 
+    /// Writes an event, and takes it in even if the store takes nothing now: stopping a job must not need room on a disk that the job
+    /// itself may have filled. It is written as soon as there is room. If the daemon dies before that, the job's end is found, and the
+    /// reason for it is not.
+    pub(crate) fn commit_or_keep(&mut self, event: QueueEvent, events: &mut Vec<Event>) {
+        if self.commit(vec![event.clone().into()], events).is_ok() {
+            return;
+        }
+        let stamp = self.stamp();
+        let Some(before) = event.job().and_then(|id| self.records.jobs.get(&id)).cloned() else { return };
+        let Some(after) = journal::fold(Some(&before), &event, stamp).map(Arc::new) else { return };
+        let translator = Translator { machine: &self.devices.machine, estimates: &self.memory.estimates };
+        let translated = translator.events(&mut self.rows, &event, stamp, Some(&after));
+        events.extend(translated.into_iter().map(|kind| Event::at(Time(stamp.at), kind)));
+        self.remember(&event, Some(Arc::clone(&after)), stamp);
+        self.devices.are_stale = true;
+        self.journal.unwritten.push(Unwritten { stamp, event, before, after });
+    }
+
+    /// Writes what took effect while the store took nothing.
+    pub(crate) fn write_unwritten(&mut self) {
+        if !self.journal.unwritten.is_empty() {
+            let stamp = self.stamp();
+            // If the store refuses again it is tried again.
+            _ = self.write(&mut [], stamp);
+        }
+    }
+
     /// Writes events in one transaction; gives the record that each leads to, if it is about a job.
     fn write(&mut self, entries: &mut [Entry], stamp: Stamp) -> Result<Vec<Option<Arc<JobRecord>>>, StoreError> {
         let began = std::time::Instant::now();
-        let (first_seq, decisions) = (self.journal.next_seq, std::mem::take(&mut self.journal.decisions));
-        let (jobs, estimates, telemetry, board) =
-            (&self.records.jobs, &self.memory.estimates, &self.devices.telemetry, &self.board);
+        let decisions = std::mem::take(&mut self.journal.decisions);
+        let unwritten = std::mem::take(&mut self.journal.unwritten);
+        let first_seq = self.journal.next_seq;
+        let book = RecordWriter { estimates: &self.memory.estimates, telemetry: &self.devices.telemetry, board: &self.board };
+        let jobs = &self.records.jobs;
         let written = self.journal.store.transaction(|writer| {
-            for ((stamp, event), seq) in decisions.iter().zip(first_seq..) {
-                writer.event(seq, *stamp, event)?;
+            let mut seqs = first_seq..;
+            let mut number = || seqs.next().unwrap_or(u64::MAX);
+            for kept in &unwritten {
+                book.write(writer, &kept.event, Some(&kept.before), &kept.after, kept.stamp)?;
+                writer.event(number(), kept.stamp, &kept.event)?;
+            }
+            for (stamp, event) in &decisions {
+                writer.event(number(), *stamp, event)?;
             }
             let mut changed: HashMap<u64, Arc<JobRecord>> = HashMap::new();
             let mut records = Vec::with_capacity(entries.len());
-            for (entry, seq) in entries.iter_mut().zip(first_seq + decisions.len() as u64..) {
+            for entry in entries.iter_mut() {
                 if let (EventKind::Admitted { request, .. }, Some(env)) = (&mut entry.event, &entry.env) {
                     request.env_id = writer.environment(env)?;
                 }
                 let before = entry.event.job().and_then(|id| changed.get(&id).or_else(|| jobs.get(&id)));
                 let after = entry.event.job().and_then(|_| journal::fold(before.map(|record| &**record), &entry.event, stamp));
                 if let Some(record) = &after {
-                    match &entry.event {
-                        EventKind::Admitted { .. } => writer.put_job(record)?,
-                        EventKind::Promised { .. } => {}
-                        _ => writer.update_job(record)?,
-                    }
-                    match &entry.event {
-                        EventKind::Changed { job, change: JobChange::Priority(to), .. } => writer.update_priority(*job, *to)?,
-                        EventKind::Started { .. } => writer.begin_run(record, estimates.of(record).1, stamp)?,
-                        EventKind::Ended { end, report, .. } => {
-                            let measure = before.map(|before| telemetry.measure_of(before)).unwrap_or_default();
-                            writer.end_run(record, journal::end_word(*end), measure, report.ended_ns.unwrap_or(stamp.wall_ns))?;
-                        }
-                        _ => {}
-                    }
-                    if record.spec.client.is_some() {
-                        writer.put_client(&board.read().clients.row(record, stamp.wall_ns))?;
-                    }
+                    book.write(writer, &entry.event, before.map(|record| &**record), record, stamp)?;
                 }
-                writer.event(seq, stamp, &entry.event)?;
+                writer.event(number(), stamp, &entry.event)?;
                 let after = after.map(Arc::new);
                 changed.extend(after.iter().map(|record| (record.id, Arc::clone(record))));
                 records.push(after);
@@ -170,8 +207,13 @@ impl<P: Platform> LiveWorld<P> {
         self.board.metrics.wrote(began.elapsed());
         self.note_store(&written);
         match &written {
-            Ok(_) => self.journal.advance(entries.len() + decisions.len()),
-            Err(_) => self.journal.decisions = decisions,
+            Ok(_) => {
+                self.journal.advance(unwritten.len() + decisions.len() + entries.len());
+                for (kept, seq) in unwritten.iter().zip(first_seq..) {
+                    self.tell(seq, kept.stamp, &kept.event);
+                }
+            }
+            Err(_) => (self.journal.decisions, self.journal.unwritten) = (decisions, unwritten),
         }
         written
     }
@@ -219,6 +261,13 @@ impl<P: Platform> LiveWorld<P> {
         }
     }
 
+    /// The daemon was started on a full disk: nothing is started until there is room, and what runs can be cancelled.
+    pub(crate) fn note_full_disk(&mut self, database: &std::path::Path) {
+        self.note_store::<()>(&Err(StoreError::DiskFull(database.to_owned())));
+        let text = "the daemon was started on a full disk: other programs cannot read its store until it is started again";
+        self.board.write().warnings.insert("alone", text.to_owned());
+    }
+
     pub(crate) fn retry_store_later(&mut self) {
         self.journal.retry_at = Some(Time(self.platform.now().0 + STORE_RETRY_NS));
     }
@@ -226,5 +275,42 @@ impl<P: Platform> LiveWorld<P> {
     /// What the store could not take is tried at the next occasion.
     pub(crate) fn retry_store_now(&mut self) {
         self.journal.retry_at = Some(self.platform.now());
+    }
+}
+
+/// What is written of a job when an event changes it.
+struct RecordWriter<'a> {
+    estimates: &'a Estimates,
+    telemetry: &'a Telemetry,
+    board: &'a Board,
+}
+
+impl RecordWriter<'_> {
+    fn write(
+        &self,
+        writer: &mut Writer<'_>,
+        event: &QueueEvent,
+        before: Option<&JobRecord>,
+        record: &JobRecord,
+        stamp: Stamp,
+    ) -> rusqlite::Result<()> {
+        match event {
+            EventKind::Admitted { .. } => writer.put_job(record)?,
+            EventKind::Promised { .. } => {}
+            _ => writer.update_job(record)?,
+        }
+        match event {
+            EventKind::Changed { job, change: JobChange::Priority(to), .. } => writer.update_priority(*job, *to)?,
+            EventKind::Started { .. } => writer.begin_run(record, self.estimates.of(record).1, stamp)?,
+            EventKind::Ended { end, report, .. } => {
+                let measure = before.map(|before| self.telemetry.measure_of(before)).unwrap_or_default();
+                writer.end_run(record, journal::end_word(*end), measure, report.ended_ns.unwrap_or(stamp.wall_ns))?;
+            }
+            _ => {}
+        }
+        if record.spec.client.is_some() {
+            writer.put_client(&self.board.read().clients.row(record, stamp.wall_ns))?;
+        }
+        Ok(())
     }
 }

@@ -3,14 +3,18 @@
 use crate::api::JobState;
 use crate::machine::platform::Platform;
 use crate::queue::world::LiveWorld;
-use rota_core::Event;
+use rota_core::{Event, EventKind};
 use rota_engine::State;
-use rota_exec::{DeviceKey, ExecutorEvent};
+use rota_exec::{DeviceKey, ExecutorEvent, NodeName};
 
 /// The warning about a run whose end cannot be read.
 pub(crate) const UNREADABLE: &str = "unreadable";
 /// The warning about GPUs that MPS does not leave.
 const MPS: &str = "mps";
+/// The warning about a node that does not answer.
+const NODE: &str = "node";
+/// The warning about a node whose devices are others than before.
+const INVENTORY: &str = "inventory";
 /// The warning about everything else that an executor finds wrong.
 const EXECUTOR: &str = "executor";
 
@@ -41,15 +45,48 @@ impl<P: Platform> LiveWorld<P> {
                 }
             }
             ExecutorEvent::Warning(text) => _ = self.board.write().warnings.insert(EXECUTOR, text),
-            // This machine is the only node, and a GPU that is lost is seen by those who look at it.
+            ExecutorEvent::NodeGone { node, reason } => {
+                let text = format!("node {node} is lost: {reason}; jobs on it may run on, and none is started there");
+                self.board.write().warnings.insert(NODE, text);
+                self.set_node(&node, false, state, events);
+            }
+            ExecutorEvent::NodeBack(node) => {
+                self.board.write().warnings.remove(NODE);
+                self.set_node(&node.name, true, state, events);
+            }
+            ExecutorEvent::InventoryChanged(node) => {
+                let text = format!("the GPUs of node {} have changed: restart the daemon to use them", node.name);
+                self.board.write().warnings.insert(INVENTORY, text);
+            }
             ExecutorEvent::Accepted { .. }
-            | ExecutorEvent::NodeGone { .. }
-            | ExecutorEvent::NodeBack(_)
-            | ExecutorEvent::InventoryChanged(_)
             // Ends are messages of their own, see `message_of`.
             | ExecutorEvent::Ended { .. }
             | ExecutorEvent::HolderGone { .. } => {}
         }
+    }
+
+    /// Takes over from the executor which nodes answer.
+    pub(crate) fn find_nodes(&mut self, state: &State, events: &mut Vec<Event>) {
+        for node in self.platform.executor().inventory() {
+            self.set_node(&node.name, node.answers, state, events);
+        }
+    }
+
+    /// A node does not answer any more, or answers again.
+    fn set_node(&mut self, name: &NodeName, is_up: bool, state: &State, events: &mut Vec<Event>) {
+        let Some(node) = self.devices.machine.node_named(name.as_str()) else { return };
+        let told = events.iter().rev().find_map(|event| match event.kind {
+            EventKind::NodeLost { node: other } if other == node => Some(false),
+            EventKind::NodeReturned { node: other } if other == node => Some(true),
+            _ => None,
+        });
+        if told.unwrap_or(state.nodes_up[node.index()]) == is_up {
+            return;
+        }
+        let node = name.as_str().to_owned();
+        let event = if is_up { EventKind::NodeReturned { node } } else { EventKind::NodeLost { node } };
+        // What the store refuses is found again when the store is tried again.
+        _ = self.commit(vec![event.into()], events);
     }
 
     /// A device is held by what a run left there, or free again.

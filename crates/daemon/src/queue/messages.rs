@@ -81,12 +81,14 @@ impl<P: Platform> LiveWorld<P> {
         }
         if self.journal.retry_at.is_some_and(|at| at <= now) {
             self.journal.retry_at = None;
+            self.write_unwritten();
             let ends = std::mem::take(&mut self.undelivered).into_iter().filter_map(|message| match message {
                 Message::Ended { job, attempt, outcome } => Some((job, attempt, outcome)),
                 _ => None,
             });
             let ends = ends.collect();
             self.take_ends(ends, state, events);
+            self.find_nodes(state, events);
             self.pace.wants_decision = true;
         }
     }

@@ -48,6 +48,9 @@ impl<P: Platform> LiveWorld<P> {
             let policy = session.world.switches.policy.clone();
             set_policy(&mut session, &policy)?;
         }
+        let mut events = Vec::new();
+        session.world.find_nodes(&session.engine.state, &mut events);
+        events.iter().for_each(|event| session.replay(event));
         session.world.show_gpus(&session.engine.state);
         Ok(session)
     }

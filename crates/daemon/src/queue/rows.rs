@@ -118,8 +118,12 @@ impl Translator<'_> {
             EventKind::Drained { gpu: None, .. } => one(EventKind::Drained { gpu: None, note: () }),
             EventKind::Resumed { gpu: None, .. } => one(EventKind::Resumed { gpu: None, note: () }),
             EventKind::RestartMeasured { cost } => one(EventKind::RestartMeasured { cost: *cost }),
-            EventKind::NodeLost { node } => one(EventKind::NodeLost { node: *node }),
-            EventKind::NodeReturned { node } => one(EventKind::NodeReturned { node: *node }),
+            EventKind::NodeLost { node } => {
+                self.machine.node_named(node).map_or_else(Translated::new, |node| one(EventKind::NodeLost { node }))
+            }
+            EventKind::NodeReturned { node } => {
+                self.machine.node_named(node).map_or_else(Translated::new, |node| one(EventKind::NodeReturned { node }))
+            }
             EventKind::Decided { occasion } => one(EventKind::Decided { occasion: *occasion }),
             // What becomes of such a GPU is told as occupied; a policy is set by the loop.
             EventKind::Drained { .. }

@@ -42,7 +42,7 @@ impl<P: Platform> LiveWorld<P> {
             let again = record.cancel;
             if !again {
                 let note = Note::by(&caller.user);
-                self.commit_one(EventKind::Stopping { job: id, cause: StopCause::Cancel, note }, events)?;
+                self.commit_or_keep(EventKind::Stopping { job: id, cause: StopCause::Cancel, note }, events);
             }
             // A job that is cancelled a second time is killed.
             self.platform.stop(&record, again);
@@ -53,7 +53,7 @@ impl<P: Platform> LiveWorld<P> {
             by: Some(caller.user.clone()),
             ..RunReport::default()
         };
-        self.commit_one(EventKind::Ended { job: id, end: End::Cancelled, report }, events)?;
+        self.commit_or_keep(EventKind::Ended { job: id, end: End::Cancelled, report }, events);
         self.release_quota(events);
         Ok(())
     }

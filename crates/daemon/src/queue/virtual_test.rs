@@ -12,9 +12,10 @@ use crate::store::record::JobRecord;
 use crate::view::board::Board;
 use proptest::prelude::*;
 use rota_core::bind::BadJobs;
+use rota_core::cluster::Outage;
 use rota_core::{
-    Bound, End, Event, EventKind, Hold, Job, JobChange, JobId, MilliGpu, Phase, Plan, Span, StopCause, ThroughputTable, Time,
-    Workload,
+    Bound, End, Event, EventKind, Hold, Job, JobChange, JobId, MilliGpu, NodeId, Phase, Plan, Span, StopCause, ThroughputTable,
+    Time, Workload,
 };
 use rota_engine::{Engine, Moment, Session, State, Step, Wait, World};
 use rota_exec::fake::{FakeCluster, FakeExecutor};
@@ -55,6 +56,17 @@ enum Deed {
 
 type Script = Vec<(u64, u64, Deed)>;
 
+/// For each node, the seconds at which it is lost and at which it comes back.
+type Outages = [Option<(u64, u64)>; 2];
+
+/// Everything that happens in a case, apart from what the scheduler decides.
+#[derive(Clone, Debug)]
+struct Case {
+    asks: Vec<Ask>,
+    script: Script,
+    outages: Outages,
+}
+
 const USERS: [&str; 3] = ["ada", "ben", "cem"];
 
 /// What job types keep of their speeds beside each other on an `a100`; nothing else is known. The first never gains by its own kind.
@@ -92,6 +104,8 @@ struct VirtualPlatform {
     requests: RunRequests,
     /// Arrivals ahead.
     ahead: BTreeMap<(u64, u64), usize>,
+    /// Nodes that are lost or come back, ahead.
+    outages: BTreeMap<(u64, usize), bool>,
     /// What is done to jobs, ahead.
     script: BTreeMap<(u64, usize), (u64, Deed)>,
     running: BTreeMap<u64, Process>,
@@ -126,10 +140,10 @@ impl Process {
 impl VirtualPlatform {
     /// Jobs that were started since the last time begin to work.
     fn take_starts(&mut self) {
-        let devices = self.executor.inventory().swap_remove(0).devices;
+        let devices = self.executor.inventory().into_iter().flat_map(|node| node.devices).collect::<Vec<_>>();
         let index = |uuid: &String| devices.iter().find(|device| device.uuid == *uuid).unwrap().index;
         for start in self.executor.cluster().take_starts() {
-            let gpus = start.places[0].uuids.iter().map(index).collect::<Vec<_>>();
+            let gpus = start.places.iter().flat_map(|place| &place.uuids).map(index).collect::<Vec<_>>();
             let job = start.run.job;
             self.starts.borrow_mut().push((start.at_ns, job, gpus.clone()));
             let ask = &self.asks[job as usize - 1];
@@ -152,6 +166,20 @@ impl VirtualPlatform {
         }
     }
 
+    /// Nodes are lost and restarted, or answer again, at their time.
+    fn lose_and_return_nodes(&mut self) {
+        let (now, nodes) = (self.now().0, nodes());
+        while let Some(entry) = self.outages.first_entry().filter(|entry| entry.key().0 <= now) {
+            let name = &nodes[entry.key().1].name;
+            if entry.remove() {
+                self.executor.cluster().return_node(name);
+            } else {
+                self.executor.cluster().reboot_node(name);
+                self.executor.cluster().lose_node(name);
+            }
+        }
+    }
+
     fn plan_end(&self, job: u64) {
         let process = &self.running[&job];
         let at = process.since + process.left.at_speed(process.speed);
@@ -162,8 +190,13 @@ impl VirtualPlatform {
     fn end(&mut self, job: u64, outcome: &Outcome) {
         let now = self.now();
         let process = self.running.remove(&job).unwrap();
-        let Outcome::Ended(exit) = outcome else { panic!("{outcome:?}") };
         let ask = &self.asks[job as usize - 1];
+        let exit = match outcome {
+            Outcome::Ended(exit) => exit,
+            // What it did since it was started went with its node.
+            Outcome::Rebooted => return self.pace(&process.gpus),
+            _ => panic!("{outcome:?}"),
+        };
         if exit.cause == Cause::StopRequested {
             let done_until = if process.code == 0 { Span::ZERO } else { Span((ask.runs - ask.fails_at.unwrap()) * SECOND) };
             self.saved.insert(job, process.left_at(now) + done_until);
@@ -186,13 +219,13 @@ impl VirtualPlatform {
     /// A job came to GPUs or left them: those that share them go on at another speed.
     fn pace(&mut self, gpus: &[u32]) {
         let now = self.now();
-        let does_share = |job: u64| self.asks[job as usize - 1].memory_mib.is_some();
-        let sharers = self.running.iter().filter(|(job, _)| does_share(**job));
+        // Jobs share by memory, or two of them are packed on one whole GPU. Speeds together are known for jobs on one GPU.
+        let sharers = self.running.iter().filter(|(_, process)| process.gpus.len() == 1);
         let sharers =
             sharers.map(|(job, process)| (*job, self.asks[*job as usize - 1].kind, process.gpus[0])).collect::<Vec<_>>();
         for &(job, kind, gpu) in sharers.iter().filter(|(_, _, gpu)| gpus.contains(gpu)) {
             let others = sharers.iter().filter(|(other, _, there)| *other != job && *there == gpu);
-            // Speeds together are known on the first four GPUs.
+            // They are known on the first four GPUs.
             let speed = others.map(|(_, other, _)| if gpu < 4 { part(kind, *other) } else { 1.0 }).product();
             if let Some(process) = self.running.get_mut(&job) {
                 process.left = process.left_at(now);
@@ -223,7 +256,8 @@ impl Platform for VirtualPlatform {
         let arrival = self.ahead.keys().next().map(|key| key.0);
         let deed = self.script.keys().next().map(|key| key.0);
         // An end that was planned before another took its place comes to nothing: then there is nothing to tell yet.
-        let next = self.executor.cluster().next_ns().into_iter().chain(arrival).chain(deed).min();
+        let outage = self.outages.keys().next().map(|key| key.0);
+        let next = self.executor.cluster().next_ns().into_iter().chain(arrival).chain(outage).chain(deed).min();
         let next = next.into_iter().chain(until.map(|until| until.0)).min();
         let Some(next) = next.filter(|next| *next <= self.horizon) else {
             self.is_over = true;
@@ -231,6 +265,7 @@ impl Platform for VirtualPlatform {
         };
         self.executor.cluster().advance(next.max(self.now().0));
         let now = self.now();
+        self.lose_and_return_nodes();
         // Ends before arrivals, arrivals before deeds, as in the simulator.
         let mut messages = self.told.try_iter().collect::<Vec<_>>();
         messages.sort_by_key(|message| if let Message::Ended { job, .. } = message { *job } else { 0 });
@@ -315,6 +350,7 @@ fn config(setting: Setting<'_>) -> Config {
     let mut config = Config { policy: setting.policy.to_owned(), ..Config::default() };
     config.sharing.buffer_mib = 0;
     config.jobs.restart_seconds = Some(0.0);
+    config.jobs.on_reboot = crate::config::OnLoss::Requeue;
     if let Some(round) = setting.round {
         config.mechanism = crate::config::Mechanism::Rounds;
         config.round_seconds = round as f64;
@@ -322,8 +358,15 @@ fn config(setting: Setting<'_>) -> Config {
     config
 }
 
+/// The first node has two GPUs of the first type; the second one has the rest.
+fn nodes() -> Vec<Node> {
+    let mut devices = Virtual::new(&parse_virtual(GPUS).unwrap()).list().unwrap();
+    let rest = devices.split_off(2);
+    [("here", devices), ("there", rest)].map(|(name, devices)| Node { name: name.into(), devices, answers: true }).into()
+}
+
 fn machine() -> Machine {
-    Machine::new("here", Virtual::new(&parse_virtual(GPUS).unwrap()).list().unwrap(), 1)
+    Machine::new("here", &nodes(), 1)
 }
 
 fn daemon(platform: VirtualPlatform, store: Store, setting: Setting<'_>) -> LiveWorld<VirtualPlatform> {
@@ -331,20 +374,21 @@ fn daemon(platform: VirtualPlatform, store: Store, setting: Setting<'_>) -> Live
     world.with_throughputs(table())
 }
 
-fn platform(asks: &[Ask], script: &Script, restart_every: Option<u64>, starts: &Rc<RefCell<Vec<Start>>>) -> VirtualPlatform {
+fn platform(case: &Case, restart_every: Option<u64>, starts: &Rc<RefCell<Vec<Start>>>) -> VirtualPlatform {
+    let Case { asks, script, outages } = case;
     let arrivals = asks.iter().enumerate().map(|(index, ask)| ((ask.arrival * SECOND, index as u64), index));
-    let node = Node { name: "here".into(), devices: machine().devices, answers: true };
     let (sender, told) = std::sync::mpsc::channel();
     let sink = Arc::new(move |event| _ = sender.send(message_of(event)));
     VirtualPlatform {
-        executor: FakeExecutor::new(&FakeCluster::with_nodes(vec![node]), sink),
+        executor: FakeExecutor::new(&FakeCluster::with_nodes(nodes()), sink),
         told,
-        requests: RunRequests::new("here".into(), "/nowhere".into(), &Config::default()),
+        requests: RunRequests::new("here".into(), &nodes(), "/nowhere".into(), &Config::default()),
         ahead: arrivals.collect(),
+        outages: changes_of(outages),
         script: script.iter().enumerate().map(|(place, (at, job, deed))| ((at * SECOND, place), (*job, *deed))).collect(),
         running: BTreeMap::new(),
         saved: BTreeMap::new(),
-        asks: asks.to_vec(),
+        asks: asks.clone(),
         starts: Rc::clone(starts),
         restart_every,
         waits: 0,
@@ -353,11 +397,17 @@ fn platform(asks: &[Ask], script: &Script, restart_every: Option<u64>, starts: &
     }
 }
 
+/// When nodes are lost (`false`) and come back (`true`).
+fn changes_of(outages: &Outages) -> BTreeMap<(u64, usize), bool> {
+    let lost = outages.iter().enumerate().filter_map(|(node, outage)| Some((node, (*outage)?)));
+    lost.flat_map(|(node, (from, until))| [((from * SECOND, node), false), ((until * SECOND, node), true)]).collect()
+}
+
 /// The starts of a daemon, which ends and comes back every so often. Every other time it is killed rather than asked to end.
-fn starts_of_the_daemon(asks: &[Ask], script: &Script, setting: Setting<'_>, restart_every: Option<u64>) -> Vec<Start> {
+fn starts_of_the_daemon(case: &Case, setting: Setting<'_>, restart_every: Option<u64>) -> Vec<Start> {
     let starts = Rc::new(RefCell::new(Vec::new()));
     let store = Store::in_memory();
-    let mut world = daemon(platform(asks, script, restart_every, &starts), store, setting);
+    let mut world = daemon(platform(case, restart_every, &starts), store, setting);
     for lives in 0.. {
         let mut session = world.restore().unwrap();
         // A scheduler that is made anew decides at once; the simulator begins with its first job.
@@ -483,8 +533,12 @@ impl World for Scripted {
     }
 }
 
-fn starts_of_the_simulator(asks: &[Ask], script: &Script, setting: Setting<'_>) -> Vec<Start> {
-    let cluster = machine().cluster;
+fn starts_of_the_simulator(case: &Case, setting: Setting<'_>) -> Vec<Start> {
+    let Case { asks, script, outages } = case;
+    let mut cluster = machine().cluster;
+    let lost = outages.iter().enumerate().filter_map(|(node, outage)| Some((NodeId::from_index(node), (*outage)?)));
+    let outage = |(node, (from, until))| Outage { node, from: Time(from * SECOND), until: Some(Time(until * SECOND)) };
+    cluster.outages = lost.map(outage).collect();
     let mut workload = Workload::new("asks");
     let kinds = cluster
         .types
@@ -554,6 +608,14 @@ fn any_script() -> impl Strategy<Value = Script> {
     prop::collection::vec((0_u64..40, 1_u64..16, deed), 0..8)
 }
 
+fn any_case() -> impl Strategy<Value = Case> {
+    let outage = || prop::option::weighted(0.4, (0_u64..30, 1_u64..20).prop_map(|(from, length)| (from, from + length)));
+    (any_asks(), any_script(), [outage(), outage()]).prop_map(|(asks, mut script, outages)| {
+        script.retain(|(_, job, _)| *job <= asks.len() as u64);
+        Case { asks, script, outages }
+    })
+}
+
 /// Every policy, and the mechanisms it can be tried under.
 fn settings() -> Vec<(String, Option<u64>)> {
     let short = |name: &str| match name {
@@ -576,20 +638,27 @@ fn settings() -> Vec<(String, Option<u64>)> {
     settings
 }
 
+/// Each case runs every policy three times, so that few are drawn unless more are asked for.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 40, ..ProptestConfig::with_cases(4) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 40, ..ProptestConfig::with_cases(cases()) })]
 
     #[test]
-    fn the_daemon_decides_as_the_simulator_does_restarts_or_not(asks in any_asks(), script in any_script(), every in 2_u64..9) {
-        let script = script.into_iter().filter(|(_, job, _)| *job <= asks.len() as u64).collect::<Script>();
+    fn the_daemon_decides_as_the_simulator_does_restarts_or_not(case in any_case(), every in 2_u64..9) {
         for (policy, round) in settings() {
             let setting = Setting { policy: &policy, round };
             // A live queue has estimates, and no truth beside them.
             let honest = |ask: &Ask| Ask { says: ask.runs, ..ask.clone() };
-            let asks = if policy.starts_with("lag-srsf") { asks.iter().map(honest).collect() } else { asks.clone() };
-            let simulated = starts_of_the_simulator(&asks, &script, setting);
-            prop_assert_eq!(&starts_of_the_daemon(&asks, &script, setting, None), &simulated, "{:?}", setting);
-            let restarted = starts_of_the_daemon(&asks, &script, setting, Some(every));
+            let mut case = case.clone();
+            if policy.starts_with("lag-srsf") {
+                case.asks = case.asks.iter().map(honest).collect();
+            }
+            let simulated = starts_of_the_simulator(&case, setting);
+            prop_assert_eq!(&starts_of_the_daemon(&case, setting, None), &simulated, "{:?}", setting);
+            let restarted = starts_of_the_daemon(&case, setting, Some(every));
             prop_assert_eq!(&restarted, &simulated, "{:?}, restarted after every {} waits", setting, every);
         }
     }
@@ -599,6 +668,7 @@ proptest! {
 fn whoever_asks_first_finds_the_gpus() {
     let setting = Setting { policy: "fcfs", round: None };
     let store = Store::in_memory();
-    let session = daemon(platform(&[], &Vec::new(), None, &Rc::default()), store, setting).restore().unwrap();
+    let nothing = Case { asks: Vec::new(), script: Vec::new(), outages: [None; 2] };
+    let session = daemon(platform(&nothing, None, &Rc::default()), store, setting).restore().unwrap();
     assert_eq!(session.world.board.read().gpus.len(), machine().devices.len());
 }

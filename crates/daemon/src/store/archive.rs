@@ -1,6 +1,7 @@
 //! One reading connection to the store, for questions about the past.
 
 use crate::api::JobState;
+use crate::store::Access;
 use crate::store::database::{COLUMNS, EVENT_COLUMNS, StoreError, StoredEvent, explain, job_by_id, read_event, read_job};
 use crate::store::journal;
 use crate::store::record::JobRecord;
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Says whether a store is whole, beside the daemon that writes it or without one: how many jobs it has.
 pub fn check(path: &Path) -> Result<u64, StoreError> {
-    let archive = Archive::open(path)?;
+    let archive = Archive::open(path, Access::Shared)?;
     let known = MIGRATIONS.len().cast_signed() as i64;
     let (found, health, jobs): (i64, String, u64) = archive.read(|connection| {
         let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -61,8 +62,10 @@ impl Past {
 
 impl Archive {
     /// Opens a store for reading.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+    pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = access
+            .open(path, flags)
             .and_then(|connection| connection.busy_timeout(std::time::Duration::from_secs(10)).map(|()| connection))
             .map_err(|source| explain(path, source))?;
         Ok(Self { connection, path: path.to_owned() })

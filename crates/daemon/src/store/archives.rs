@@ -1,6 +1,6 @@
 //! Archives: connections that only read the store, as many as there are readers at once. They are lent out and come back.
 
-use crate::store::{Archive, StoreError};
+use crate::store::{Access, Archive, StoreError};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -10,14 +10,20 @@ const IDLE_MAX: usize = 8;
 /// The connections that are not in use now.
 pub struct Archives {
     path: PathBuf,
+    access: Access,
     idle: Mutex<Vec<Archive>>,
 }
 
 impl Archives {
     /// Connections to a store; fails if the store cannot be read.
-    pub fn open(path: PathBuf) -> Result<Self, StoreError> {
-        let first = Archive::open(&path)?;
-        Ok(Self { path, idle: Mutex::new(vec![first]) })
+    pub fn open(path: PathBuf, access: Access) -> Result<Self, StoreError> {
+        let first = Archive::open(&path, access)?;
+        Ok(Self { path, access, idle: Mutex::new(vec![first]) })
+    }
+
+    /// A connection of the caller's own, for an answer that takes long.
+    pub fn another(&self) -> Result<Archive, StoreError> {
+        Archive::open(&self.path, self.access)
     }
 
     /// Reads with a connection of its own. The disk may be slow, so that async code must not call this.
@@ -25,7 +31,7 @@ impl Archives {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let archive = match idle {
             Some(archive) => archive,
-            None => Archive::open(&self.path)?,
+            None => self.another()?,
         };
         let answer = query(&archive);
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,12 +6,13 @@
 use crate::api::text::Text;
 use crate::api::{JobState, LiveEvent};
 use crate::memory::profiles::{ClassKey, Profile, Profiles};
+use crate::store::Access;
 use crate::store::journal::{self, QueueEvent, Stamp};
 use crate::store::record::{JobRecord, Spec};
 use crate::store::schema::MIGRATIONS;
 use crate::watchmen::clients::ClientRow;
 use rota_core::event::{EVENT_VERSION, EventKind};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The disk is full.
-    #[error("the disk that holds {0} is full: free some space and try again; running jobs go on")]
+    #[error("the disk that holds {0} is full: free some space and try again; running jobs go on, and can be cancelled")]
     DiskFull(PathBuf),
     /// Not a database, or a damaged one.
     #[error("{path}: {problem}; nothing was changed. Move the file away to begin anew, or restore it from a backup")]
@@ -39,9 +40,9 @@ pub enum StoreError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its schema.
+        /// The version of its tables.
         found: i64,
-        /// Ours.
+        /// The newest version that this Rota knows.
         known: i64,
     },
     /// Everything else.
@@ -55,7 +56,7 @@ pub enum StoreError {
     /// A row that cannot be understood.
     #[error("store: job {job}: {problem}")]
     Row {
-        /// Whose row.
+        /// The job of the row.
         job: u64,
         /// What is wrong.
         problem: String,
@@ -69,15 +70,15 @@ pub(super) const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold,
 /// An event as it is read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEvent {
-    /// Number, growing.
+    /// The event's number; later events have larger ones.
     pub seq: u64,
-    /// Wall clock.
+    /// Nanoseconds since 1970.
     pub wall_ns: i64,
     /// The queue's time.
     pub at: u64,
-    /// Whose.
+    /// The job it is about, if it is about one.
     pub job: Option<u64>,
-    /// What.
+    /// The word that people know the event by.
     pub kind: String,
     /// More, by kind.
     pub detail: serde_json::Value,
@@ -93,6 +94,7 @@ impl From<StoredEvent> for LiveEvent {
 pub struct Store {
     connection: Connection,
     path: PathBuf,
+    access: Access,
     environments: HashMap<[u8; 32], i64>,
 }
 
@@ -102,17 +104,29 @@ impl Store {
         // It holds environments, and with them secrets: whoever may look into the directory must not read them. SQLite gives its
         // other files the mode of this one. What cannot be made here is told by SQLite.
         _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        Self::with(Connection::open(path).map_err(|source| explain(path, source))?, path)
+        match Self::open_by(path, Access::Shared) {
+            Err(StoreError::DiskFull(_)) => Self::open_by(path, Access::Alone),
+            opened => opened,
+        }
+    }
+
+    fn open_by(path: &Path, access: Access) -> Result<Self, StoreError> {
+        Self::with(access.open(path, OpenFlags::default()).map_err(|source| explain(path, source))?, path, access)
+    }
+
+    /// How other connections of this process are to be opened.
+    pub fn access(&self) -> Access {
+        self.access
     }
 
     /// A store that is kept in memory and is gone with its value.
     #[cfg(test)]
     pub fn in_memory() -> Self {
-        Self::with(Connection::open_in_memory().expect("memory"), Path::new("memory")).expect("an empty store")
+        Self::with(Connection::open_in_memory().expect("memory"), Path::new("memory"), Access::Shared).expect("an empty store")
     }
 
-    fn with(connection: Connection, path: &Path) -> Result<Self, StoreError> {
-        let mut store = Self { connection, path: path.to_owned(), environments: HashMap::new() };
+    fn with(connection: Connection, path: &Path, access: Access) -> Result<Self, StoreError> {
+        let mut store = Self { connection, path: path.to_owned(), access, environments: HashMap::new() };
         store.prepare().map_err(|error| match error {
             StoreError::Sqlite { source, .. } => explain(path, source),
             other => other,
@@ -542,7 +556,7 @@ pub(super) fn explain(path: &Path, source: rusqlite::Error) -> StoreError {
     match source.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::DiskFull(path.to_owned()),
         // A full disk shows as a failed write of the log, too.
-        Some(ErrorCode::SystemIoFailure) if is_full(path) => StoreError::DiskFull(path.to_owned()),
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if is_full(path) => StoreError::DiskFull(path.to_owned()),
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             StoreError::Damaged { path: path.to_owned(), problem: source.to_string() }
         }

@@ -18,6 +18,7 @@ pub struct Live;
 impl Realm for Live {
     type Job = u64;
     type Gpu = String;
+    type Node = String;
     type Request = Submission;
     type Launch = Launch;
     type Report = RunReport;
@@ -197,12 +198,11 @@ pub fn detail(event: &QueueEvent) -> Value {
         EventKind::DeviceLost { gpu } | EventKind::DeviceReturned { gpu } => json!({ "uuid": gpu }),
         EventKind::Drained { gpu, note } | EventKind::Resumed { gpu, note } => json!({ "uuid": gpu, "by": note.by }),
         EventKind::PolicySet { policy, note } => json!({ "policy": policy, "by": note.by }),
+        EventKind::NodeLost { node } | EventKind::NodeReturned { node } => json!({ "node": node }),
         EventKind::Submitted { .. }
         | EventKind::Promised { .. }
         | EventKind::Occupied { .. }
         | EventKind::RestartMeasured { .. }
-        | EventKind::NodeLost { .. }
-        | EventKind::NodeReturned { .. }
         | EventKind::Decided { .. } => json!({}),
     }
 }

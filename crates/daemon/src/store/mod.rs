@@ -2,6 +2,7 @@
 //! [`record`] is a job as it is kept there, a fold over them,
 //! [`archive`] is a connection that only reads, [`archives`] are several of them, [`schema`] has the tables.
 
+mod access;
 pub mod archive;
 pub mod archives;
 pub mod database;
@@ -9,6 +10,7 @@ pub mod journal;
 pub mod record;
 mod schema;
 
+pub use access::Access;
 pub use archive::{Archive, Past, check};
 pub use database::{EVENT_COLUMNS, Store, StoreError, StoredEvent, Writer, read_event};
 pub use journal::Stamp;

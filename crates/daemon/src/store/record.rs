@@ -39,7 +39,7 @@ pub struct Spec {
 /// The process whose life a claim is tied to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its number.
+    /// The process id.
     pub pid: u32,
     /// When it started, in clock ticks since boot: tells it from another with the same number.
     pub start_ticks: u64,
@@ -52,7 +52,7 @@ pub struct Holder {
 pub struct JobRecord {
     /// Its number, never used again.
     pub id: u64,
-    /// Whose.
+    /// The job's owner.
     pub uid: u32,
     /// The owner's name.
     pub user: String,

@@ -8,7 +8,7 @@ use crate::store::record::JobRecord;
 use crate::view::board::plural;
 use rota_core::{GpuId, JobId};
 use rota_engine::State;
-use rota_engine::explain::GpuBlocker;
+use rota_engine::explain::{GpuBlocker, WaitReason};
 
 fn blocker(kind: &str, text: String) -> Blocker {
     Blocker { kind: kind.to_owned(), text, gpu: None, job: None, pid: None }
@@ -29,10 +29,24 @@ impl<P: Platform> LiveWorld<P> {
             let reason = format!("it is {} {place} since {since}", record.state.word());
             return Ok(Explanation { id, state: record.state, reason, blockers: Vec::new(), earliest_start: None });
         }
-        let mut blockers = self.other_blockers(record);
         let earliest = self.board.read().promises.get(&id).copied();
-        if blockers.is_empty() {
-            blockers = self.gpu_blockers(record, state);
+        let reasons = self.row(id).filter(|row| row.index() < state.jobs.len()).map(|row| state.why_waiting(row));
+        let mut blockers = Vec::new();
+        for reason in reasons.unwrap_or_default() {
+            match reason {
+                WaitReason::Held => blockers.extend(self.hold_blockers(record)),
+                WaitReason::Dependencies(jobs) => blockers.extend(jobs.iter().filter_map(|job| self.dependency_blocker(*job))),
+                WaitReason::Drained => {
+                    let text = "the queue is drained: nothing is started until `rota resume`";
+                    blockers.push(blocker("drain", text.to_owned()));
+                }
+                WaitReason::Promised { gpus, after } => blockers.push(self.promise_blocker(&gpus, &after)),
+                WaitReason::Order { free } => blockers.push(self.order_blocker(record, &free)),
+                WaitReason::Gpus { free, blocked } => blockers.extend(self.gpu_blockers(record, &free, &blocked)),
+            }
+        }
+        if let Some(problem) = self.board.read().warnings.get("store") {
+            blockers.insert(0, blocker("disk", problem.clone()));
         }
         let head = what_it_needs(record);
         let texts = blockers.iter().map(|blocker| blocker.text.as_str()).collect::<Vec<_>>().join(", ");
@@ -45,17 +59,11 @@ impl<P: Platform> LiveWorld<P> {
         Ok(Explanation { id, state: record.state, reason, blockers, earliest_start })
     }
 
-    /// Reasons that have nothing to do with GPUs.
-    fn other_blockers(&self, record: &JobRecord) -> Vec<Blocker> {
+    /// The holds on a job, in words.
+    fn hold_blockers(&self, record: &JobRecord) -> Vec<Blocker> {
         let mut blockers = Vec::new();
         if record.user_hold {
             blockers.push(blocker("hold", format!("it is held; `rota release {}` lets it go", record.id)));
-        }
-        for after in &record.spec.ask.after {
-            if let Some(other) = self.records.jobs.get(&after.id) {
-                let text = format!("it waits for job {}, which is {}", after.id, other.state.word());
-                blockers.push(Blocker { job: Some(after.id), ..blocker("dependency", text) });
-            }
         }
         if let Some(due) = record.not_before {
             let ahead = due.saturating_sub(self.platform.now().0).cast_signed();
@@ -67,72 +75,71 @@ impl<P: Platform> LiveWorld<P> {
             let most = self.config.users.quota_of(&record.user).gpus.unwrap_or(0);
             blockers.push(blocker("quota", format!("{} may have {most} GPUs at once, and has them", record.user)));
         }
-        if self.switches.is_draining {
-            blockers.push(blocker("drain", "the queue is drained: nothing is started until `rota resume`".to_owned()));
-        }
-        if let Some(problem) = self.board.read().warnings.get("store") {
-            blockers.push(blocker("disk", problem.clone()));
-        }
         blockers
     }
 
-    /// For each GPU the job might use, why it does not have it.
-    fn gpu_blockers(&self, record: &JobRecord, state: &State) -> Vec<Blocker> {
-        let ask = &record.spec.ask;
-        let mut blockers = Vec::new();
-        let mut free = Vec::new();
-        for (index, device) in self.devices.machine.devices.iter().enumerate() {
-            let gpu = GpuId::from_index(index);
-            let kind = &self.devices.machine.kinds[index];
-            if (!ask.gpu_ids.is_empty() && !ask.gpu_ids.contains(&device.index))
-                || (!ask.gpu_types.is_empty() && !ask.gpu_types.contains(kind))
-            {
-                continue;
-            }
-            match self.gpu_blocker(record, gpu, state) {
-                Some(found) => blockers.push(Blocker { gpu: Some(device.index), ..found }),
-                None => free.push(device.index),
-            }
+    /// A job that must end first, in words.
+    fn dependency_blocker(&self, job: JobId) -> Option<Blocker> {
+        let other = self.records.jobs.get(&self.rows.id(job)?)?;
+        let text = format!("it waits for job {}, which is {}", other.id, other.state.word());
+        Some(Blocker { job: Some(other.id), ..blocker("dependency", text) })
+    }
+
+    /// GPUs that are promised to the job and that others are still leaving, in words.
+    fn promise_blocker(&self, gpus: &[GpuId], after: &[JobId]) -> Blocker {
+        let (who, many) = (self.numbers(after), plural(after.len() as u32));
+        let text = format!("GPU {} goes to it as soon as job{many} {who} has left it", self.indices(gpus));
+        Blocker { job: after.first().and_then(|job| self.rows.id(*job)), ..blocker("order", text) }
+    }
+
+    /// There is room, and another job has a better claim to it, in words.
+    fn order_blocker(&self, record: &JobRecord, free: &[GpuId]) -> Blocker {
+        if record.spec.ask.gpus == 0 {
+            return blocker(
+                "order",
+                format!("a processor slot is free; jobs before it come first (policy `{}`)", self.switches.policy),
+            );
         }
-        if ask.gpus == 0 {
+        let view = self.board.read();
+        let promised = view.promises.iter().filter(|(job, _)| **job != record.id).min_by_key(|(_, at)| **at);
+        let free = self.indices(free);
+        let text = match promised {
+            Some((job, at)) => format!("GPU {free} would do, but job {job} is to have it from about {}", rfc3339(*at)),
+            None => format!("GPU {free} would do; jobs before it come first (policy `{}`)", self.switches.policy),
+        };
+        Blocker { job: promised.map(|(job, _)| *job), ..blocker("order", text) }
+    }
+
+    /// For each GPU the job might use, why it does not have it, in words.
+    fn gpu_blockers(&self, record: &JobRecord, free: &[GpuId], blocked: &[(GpuId, GpuBlocker)]) -> Vec<Blocker> {
+        if record.spec.ask.gpus == 0 {
             return vec![blocker("order", "all processor slots are taken".to_owned())];
         }
-        if free.len() >= ask.gpus as usize {
-            // There is room: somebody else has a better claim to it.
-            let view = self.board.read();
-            let promised = view.promises.iter().min_by_key(|(_, at)| **at);
-            let text = match promised {
-                Some((job, at)) if *job != record.id => {
-                    format!("GPU {} would do, but job {job} is to have it from about {}", list(&free), rfc3339(*at))
-                }
-                _ => format!("GPU {} would do; jobs before it come first (policy `{}`)", list(&free), self.switches.policy),
-            };
-            let job = promised.map(|(job, _)| *job).filter(|job| *job != record.id);
-            blockers.insert(0, Blocker { job, ..blocker("order", text) });
-        } else if !free.is_empty() {
-            blockers.insert(0, blocker("gpu", format!("GPU {} is free", list(&free))));
-        }
-        blockers
+        let free = (!free.is_empty()).then(|| blocker("gpu", format!("GPU {} is free", self.indices(free))));
+        let blocked = blocked.iter().filter_map(|(gpu, found)| {
+            let device = self.devices.machine.device(*gpu)?;
+            Some(Blocker { gpu: Some(device.index), ..self.gpu_blocker(*gpu, &format!("GPU {}", device.index), found)? })
+        });
+        free.into_iter().chain(blocked).collect()
     }
 
-    /// Why a GPU cannot take a job, in words. The reason is the scheduler's own.
-    fn gpu_blocker(&self, record: &JobRecord, gpu: GpuId, state: &State) -> Option<Blocker> {
-        let device = &self.devices.machine.devices[gpu.index()];
-        let name = format!("GPU {}", device.index);
+    /// Why a GPU cannot take a job, in words.
+    fn gpu_blocker(&self, gpu: GpuId, name: &str, found: &GpuBlocker) -> Option<Blocker> {
         if self.devices.lost.contains(&gpu) {
             return Some(blocker("gpu", format!("{name} is lost")));
         }
         if self.devices.drained.contains(&gpu) {
             return Some(blocker("gpu", format!("{name} is drained")));
         }
-        let found = self.row(record.id).filter(|job| job.index() < state.jobs.len())?;
-        let found = state.gpu_blocker(found, gpu)?;
         if self.devices.held.contains(&gpu) {
             return Some(blocker("gpu", format!("{name} is still held by the MPS server of jobs that have ended")));
         }
-        let (jobs, text) = match &found {
-            GpuBlocker::NodeLost => return Some(blocker("gpu", format!("{name} is lost"))),
-            GpuBlocker::Outside => return Some(self.held_by_strangers(gpu, &name)),
+        let (jobs, text) = match found {
+            GpuBlocker::NodeLost => {
+                let node = self.devices.machine.node_of(gpu);
+                return Some(blocker("gpu", format!("{name} is lost with its node {node}")));
+            }
+            GpuBlocker::Outside => return Some(self.held_by_strangers(gpu, name)),
             GpuBlocker::Group(jobs) => {
                 let other = self.record_at(jobs)?;
                 let how = if other.is_under_mps() { format!("under MPS of {}", other.user) } else { "without MPS".to_owned() };
@@ -154,6 +161,12 @@ impl<P: Platform> LiveWorld<P> {
             }
         };
         Some(Blocker { job: jobs.first().and_then(|job| self.rows.id(*job)), ..blocker("gpu", text) })
+    }
+
+    /// The numbers of GPUs, as people count them.
+    fn indices(&self, gpus: &[GpuId]) -> String {
+        let devices = gpus.iter().filter_map(|gpu| self.devices.machine.device(*gpu));
+        devices.map(|device| device.index.to_string()).collect::<Vec<_>>().join(", ")
     }
 
     fn record_at(&self, jobs: &[JobId]) -> Option<&JobRecord> {
@@ -229,10 +242,6 @@ fn what_it_needs(record: &JobRecord) -> String {
         (gpus, Some(memory)) => format!("needs {gpus} × {}", gib(u64::from(memory))),
         (gpus, None) => format!("needs {gpus} whole GPU{}", plural(gpus)),
     }
-}
-
-fn list(indices: &[u32]) -> String {
-    indices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Memory as people say it.

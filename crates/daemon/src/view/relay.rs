@@ -9,8 +9,10 @@ use tokio::sync::broadcast::{self, Receiver, Sender, error::RecvError};
 
 /// How long events are gathered after some have gone on.
 const GATHER: Duration = Duration::from_millis(250);
-/// Batches that a slow reader may fall behind before it has to read them from the store.
-const KEPT: usize = 256;
+/// Batches that a slow reader may fall behind before it has to read them from the store. They are kept for it, so there are few.
+const KEPT: usize = 64;
+/// The most events of one batch.
+const BATCH_MAX: usize = 512;
 
 /// Events that go on together, as they go over the wire.
 pub struct Batch {
@@ -85,7 +87,9 @@ impl Relay {
                     Err(_) => break,
                 };
             }
-            self.hand_on(events);
+            for batch in events.chunks(BATCH_MAX) {
+                self.hand_on(batch.to_vec());
+            }
             tokio::time::sleep(GATHER).await;
         }
     }
@@ -142,8 +146,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_gap_is_told_before_what_comes_after_it() {
-        let batches = heard(10_000, 2).await;
-        assert_eq!((batches[0].last(), batches[1].last()), (None, Some(10_000)));
-        assert!(batches[1].events.len() < 10_000, "some were lost");
+        let batches = heard(10_000, 9).await;
+        assert_eq!((batches[0].last(), batches[8].last()), (None, Some(10_000)));
+        assert!(batches.iter().all(|batch| batch.events.len() <= BATCH_MAX), "a batch is never large");
+        assert!(batches.iter().map(|batch| batch.events.len()).sum::<usize>() < 10_000, "some were lost");
     }
 }

@@ -204,14 +204,19 @@ impl Client {
 #[derive(Clone, Debug, Default)]
 pub struct Clients {
     by_job: BTreeMap<u64, Client>,
-    /// The last one of each id.
-    by_id: HashMap<String, u64>,
+    /// The last one of each user and id: users do not have each other's ids.
+    by_id: HashMap<(u32, String), u64>,
 }
 
 impl Clients {
-    /// The last client with an id.
-    pub fn get(&self, id: &str) -> Option<&Client> {
-        self.by_id.get(id).and_then(|job| self.by_job.get(job))
+    /// The last client of a user with an id.
+    pub fn get(&self, uid: u32, id: &str) -> Option<&Client> {
+        self.by_id.get(&(uid, id.to_owned())).and_then(|job| self.by_job.get(job))
+    }
+
+    /// The last client of any user with an id.
+    pub fn of_anybody(&self, id: &str) -> Option<&Client> {
+        self.by_job.values().rev().find(|client| client.wish().is_some_and(|wish| wish.id == id))
     }
 
     /// The client of a job.
@@ -236,7 +241,7 @@ impl Clients {
             client.record = Arc::clone(record);
             return;
         }
-        self.by_id.insert(wish.id.clone(), record.id);
+        self.by_id.insert((record.uid, wish.id.clone()), record.id);
         let tie = record.spec.holder.clone().map(Tie::to);
         let client =
             Client { record: Arc::clone(record), requested_ns: stamp.wall_ns, tie, heard_at: Time(stamp.at), asker: None };
@@ -254,9 +259,9 @@ impl Clients {
     fn forget(&mut self, job: u64) {
         if let Some(client) = self.by_job.remove(&job)
             && let Some(wish) = client.wish()
-            && self.by_id.get(&wish.id) == Some(&job)
+            && self.by_id.get(&(client.record.uid, wish.id.clone())) == Some(&job)
         {
-            self.by_id.remove(&wish.id);
+            self.by_id.remove(&(client.record.uid, wish.id.clone()));
         }
     }
 }
@@ -273,7 +278,7 @@ pub fn restored(store: &Store, jobs: &mut BTreeMap<u64, Arc<JobRecord>>, now: Ti
             },
         };
         let Some(wish) = &record.spec.client else { continue };
-        clients.by_id.insert(wish.id.clone(), row.job);
+        clients.by_id.insert((record.uid, wish.id.clone()), row.job);
         let record = Arc::new(record);
         if !record.state.is_over() {
             jobs.insert(row.job, Arc::clone(&record));
@@ -299,7 +304,7 @@ impl<P: Platform> LiveWorld<P> {
         events: &mut Vec<Event>,
     ) -> Result<u64, Refusal> {
         let wish = &registration.wish;
-        if self.board.read().clients.get(&wish.id).is_some_and(|client| !client.is_over()) {
+        if self.board.read().clients.get(caller.uid, &wish.id).is_some_and(|client| !client.is_over()) {
             let message = format!("client `{}` is registered already, and not done", wish.id);
             return Err(Refusal::new(RefusalKind::Conflict, message));
         }

@@ -1,9 +1,9 @@
 //! The process at the other end of a connection on loopback: the kernel knows the socket's owner, and `/proc` the process that holds it.
 
+use crate::machine::socket_owner::{self, OwnedSocket};
 use crate::store::record::Holder;
 use crate::watchmen::clients::Asker;
-use std::fmt::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 /// Programs that only pass on what others say: their lives and users tell nothing of those others.
 const MESSENGERS: [&str; 12] = [
@@ -30,13 +30,6 @@ pub struct Link {
     pub server: SocketAddr,
 }
 
-/// A socket of this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Socket {
-    uid: u32,
-    inode: u64,
-}
-
 /// Whoever has the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
@@ -46,74 +39,44 @@ pub struct Neighbour {
     pub process: Option<Asker>,
 }
 
+impl Neighbour {
+    /// The process, if it is of this user.
+    pub fn process_of(self, uid: u32) -> Option<Asker> {
+        self.process.filter(|_| self.uid == uid)
+    }
+}
+
 impl Link {
     /// The process at the client's end, if it is on this machine and does not pass on requests of others.
     pub fn neighbour(&self) -> Option<Neighbour> {
-        let socket = self.socket()?;
-        let pid = socket.pid();
+        let socket = socket_owner::of(self)?;
+        let pid = holder_of(socket);
         let name = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()).unwrap_or_default();
         let is_messenger = MESSENGERS.contains(&name.trim_end());
-        (!is_messenger).then(|| Neighbour { uid: socket.uid, process: pid.and_then(asker) })
-    }
-
-    fn socket(&self) -> Option<Socket> {
-        if !self.client.ip().to_canonical().is_loopback() {
-            return None;
-        }
-        // A socket made for IPv6 may speak with an address of IPv4.
-        ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().find_map(|table| {
-            let table = std::fs::read_to_string(table).ok()?;
-            table.lines().find_map(|row| socket_in(row, self))
-        })
+        (!is_messenger).then(|| Neighbour { uid: socket.uid, process: pid.and_then(|pid| asker(pid, socket.uid)) })
     }
 }
 
-fn socket_in(row: &str, link: &Link) -> Option<Socket> {
-    let mut fields = row.split_whitespace().skip(1);
-    let (theirs, ours) = (fields.next()?, fields.next()?);
-    let is_end = |text: &str, end: SocketAddr| written(end).iter().any(|form| form == text);
-    if !(is_end(theirs, link.client) && is_end(ours, link.server)) {
-        return None;
-    }
-    Some(Socket { uid: fields.nth(4)?.parse().ok()?, inode: fields.nth(1)?.parse().ok()? })
-}
-
-/// An address as the kernel's tables have it: words of four bytes, each in the machine's own order. One of IPv4 has two forms.
-fn written(end: SocketAddr) -> Vec<String> {
-    let octets = match end.ip() {
-        IpAddr::V4(ip) => vec![ip.octets().to_vec(), ip.to_ipv6_mapped().octets().to_vec()],
-        IpAddr::V6(ip) => vec![ip.octets().to_vec()],
+/// The process that holds a socket, where the daemon may look for it.
+fn holder_of(socket: OwnedSocket) -> Option<u32> {
+    let mark = format!("socket:[{}]", socket.inode);
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let own = pids.filter(|pid| crate::access::users::owner_of_process(*pid) == Some(socket.uid));
+    let has = |pid: &u32| {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        files
+            .map(|file| std::fs::read_link(file.path()))
+            .any(|target| target.is_ok_and(|target| target.as_os_str() == mark.as_str()))
     };
-    let form = |octets: &Vec<u8>| {
-        let mut text = String::new();
-        for word in octets.chunks_exact(4) {
-            // Writing to a string cannot fail.
-            _ = write!(text, "{:08X}", u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
-        }
-        format!("{text}:{:04X}", end.port())
-    };
-    octets.iter().map(form).collect()
+    own.filter(has).min()
 }
 
-impl Socket {
-    fn pid(&self) -> Option<u32> {
-        let mark = format!("socket:[{}]", self.inode);
-        let processes = std::fs::read_dir("/proc").ok()?.flatten();
-        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let own = pids.filter(|pid| crate::access::users::owner_of_process(*pid) == Some(self.uid));
-        let has = |pid: &u32| {
-            let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-            files
-                .map(|file| std::fs::read_link(file.path()))
-                .any(|target| target.is_ok_and(|target| target.as_os_str() == mark.as_str()))
-        };
-        own.filter(has).min()
-    }
-}
-
-fn asker(pid: u32) -> Option<Asker> {
+fn asker(pid: u32, uid: u32) -> Option<Asker> {
     let is_helper = is_helper(&std::fs::read(format!("/proc/{pid}/cmdline")).ok()?);
-    let parent = rota_exec::parent_of(pid).filter(|parent| *parent > 1).and_then(holder);
+    // Only a process of the same user can be the one that is asked for.
+    let is_own = |parent: &u32| *parent > 1 && crate::access::users::owner_of_process(*parent) == Some(uid);
+    let parent = rota_exec::parent_of(pid).filter(is_own).and_then(holder);
     Some(Asker { holder: holder(pid)?, is_helper, parent })
 }
 

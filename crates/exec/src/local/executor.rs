@@ -43,6 +43,8 @@ pub struct LocalSettings {
     pub cgroup: Option<PathBuf>,
     /// NVIDIA's control program for MPS.
     pub mps_control: PathBuf,
+    /// The number of files that runs may have open, where the caller has raised its own.
+    pub files_max: Option<u64>,
 }
 
 /// What the threads of the executor share.
@@ -162,7 +164,8 @@ impl LocalExecutor {
         let (works, to_do) = std::sync::mpsc::channel();
         let watch = Watch::start(settings.state_dir.join("jobs"), sink, works.clone())?;
         let mps = || Mps::new(&settings.mps_control, &settings.state_dir.join("mps"));
-        let launcher = Mutex::new(Launcher::new(settings.program.clone(), settings.arguments.clone()));
+        let launcher =
+            Mutex::new(Launcher::new(settings.program.clone(), settings.arguments.clone()).with_files_max(settings.files_max));
         let keeper_mps = mps();
         let shared = Arc::new(Shared { mps: mps(), settings, watch, launcher, devices: Mutex::new(devices) });
         let keeper = MpsKeeper { shared: Arc::clone(&shared), mps: keeper_mps, modes, held: std::collections::BTreeMap::new() };

@@ -21,6 +21,7 @@ use super::spec::RunSpec;
 pub struct Launcher {
     program: PathBuf,
     arguments: Vec<OsString>,
+    files_max: Option<u64>,
     nursery: Option<Nursery>,
 }
 
@@ -55,7 +56,13 @@ impl Launcher {
     /// A launcher that has supervisors made by this program, as `/usr/bin/rota`, with these arguments, as `__supervise`:
     /// it must call [`nurse`](crate::nurse).
     pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Self {
-        Self { program, arguments, nursery: None }
+        Self { program, arguments, files_max: None, nursery: None }
+    }
+
+    /// The same launcher, whose supervisors and jobs may have so many files open, whatever this process may.
+    #[must_use]
+    pub fn with_files_max(self, files_max: Option<u64>) -> Self {
+        Self { files_max, ..self }
     }
 
     /// Starts a supervisor for one attempt in a run directory of its own, which is made if it is not there.
@@ -88,7 +95,7 @@ impl Launcher {
         } else {
             let mut program = Command::new(&self.program);
             program.args(&self.arguments);
-            Nursery::start(program)?
+            Nursery::start(program, self.files_max)?
         };
         let born = nursery.ask(dir)?;
         self.nursery = Some(nursery);

@@ -50,7 +50,7 @@ impl OutputPipe {
 /// What is left in the pipe after reading some of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Pumped {
-    /// Perhaps more.
+    /// The log may have more to read.
     MayHaveMore,
     /// Nothing for now.
     Empty,

@@ -17,7 +17,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
-use rustix::process::WaitOptions;
+use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getrlimit, prlimit};
 use serde::{Deserialize, Serialize};
 
 use super::child::{Forked, fork};
@@ -43,12 +43,25 @@ pub(crate) struct Nursery {
 }
 
 impl Nursery {
-    /// Starts one.
-    pub(crate) fn start(mut program: Command) -> io::Result<Self> {
+    /// Starts a nursery process, whose supervisors may have so many files open if that is given.
+    pub(crate) fn start(mut program: Command, files_max: Option<u64>) -> io::Result<Self> {
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         // No closure to run before exec: so the standard library spawns without copying a large daemon's page tables.
         let process = program.env_clear().stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        Ok(Self { process, socket })
+        let nursery = Self { process, socket };
+        if let Some(files_max) = files_max {
+            // Before it is asked for the first supervisor, which inherits it.
+            nursery.set_files_max(files_max)?;
+        }
+        Ok(nursery)
+    }
+
+    fn set_files_max(&self, files_max: u64) -> io::Result<()> {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        let current = Some(maximum.map_or(files_max, |maximum| maximum.min(files_max)));
+        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
+        prlimit(pid, Resource::Nofile, Rlimit { current, maximum })?;
+        Ok(())
     }
 
     /// Has a supervisor made for a run directory.

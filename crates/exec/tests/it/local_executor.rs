@@ -27,6 +27,7 @@ fn executor(folder: &Path) -> (LocalExecutor, Receiver<ExecutorEvent>) {
         arguments: Vec::new(),
         cgroup: None,
         mps_control: Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu/tests/mps/nvidia-cuda-mps-control"),
+        files_max: None,
     };
     let sink = Arc::new(move |event| _ = sender.send(event));
     (LocalExecutor::new(settings, gpus.list().unwrap(), Box::new(gpus.modes()), sink).unwrap(), events)

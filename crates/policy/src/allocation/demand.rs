@@ -17,7 +17,7 @@ pub struct Claim {
     pub gang: f64,
     /// Fair-share weight; 0 leaves it out.
     pub weight: f64,
-    /// Steps left.
+    /// The steps that the job still has to do.
     pub remaining: f64,
     /// Seconds since its arrival.
     pub age: f64,
@@ -83,7 +83,7 @@ pub struct PairShare {
     pub first: usize,
     /// Index of the other claim.
     pub second: usize,
-    /// Where.
+    /// The GPU type that both are on.
     pub gpu_type: usize,
     /// Fraction of both jobs' time.
     pub share: f64,

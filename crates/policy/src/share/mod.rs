@@ -4,5 +4,7 @@ mod claims;
 mod credit;
 mod entities;
 pub(crate) mod gandiva;
+mod named_allocator;
 pub(crate) mod pairing;
+pub(crate) mod sharing;
 pub(crate) mod time_sharing;

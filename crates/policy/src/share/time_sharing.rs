@@ -7,15 +7,17 @@
 use super::claims::{claim, speed_part, update_claim};
 use super::credit::{Account, PerType};
 use super::entities::Entities;
+use super::named_allocator::Named;
 use super::pairing::{Candidate, choose, join_waiting};
-use crate::allocation::{self, Allocator, Claim, Demand, PairShare, Solver};
+use super::sharing::{Merit, Renewal, Sharing, Sight};
+use crate::allocation::{self, Claim, Demand, PairShare, Solver};
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
 use rota_core::snapshot::work_done;
 use rota_core::{Bound, GpuTypeId, JobId, Preempt, Renumbering, Shape, Snapshot, Span, Target, Time, Wish};
 use rota_solver::match_prices::{Matcher, Matching};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 /// What speed alone is worth, against a round of credit.
@@ -53,81 +55,8 @@ struct Worths {
     sizes: Vec<f64>,
 }
 
-/// When an allocation is made anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Renewal {
-    /// When jobs come or go: nothing else changes it.
-    OnChange,
-    /// At the end of every round too: it depends on what jobs have done.
-    EveryRound,
-}
-
-/// Whether an allocation tells GPU types apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Sight {
-    /// It does: a share of one type is not a share of another.
-    Types,
-    /// It does not: a share is of any GPU, so each job gets its part of every type. Otherwise chance would leave a job on a slow type
-    /// for good.
-    Blind,
-    /// It does not, but jobs are put where they run fastest: shares say who runs, speeds say where.
-    Fastest,
-}
-
 /// Where credit is kept that may be spent on any type.
 const ANYWHERE: GpuTypeId = GpuTypeId(0);
-
-/// What makes a job worth a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Merit {
-    /// What it is owed.
-    Credit,
-    /// How soon it would be done.
-    Shortness,
-}
-
-/// How a policy turns an allocation into turns. Each row of the registry says it for its policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sharing {
-    /// When the allocation is made anew.
-    pub renewal: Renewal,
-    /// Whether the allocation tells GPU types apart.
-    pub sight: Sight,
-    /// What counts inside a round.
-    pub merit_between: Merit,
-}
-
-/// Most of them: shares of each type, credit inside a round too.
-pub const BY_TYPE: Sharing = Sharing { renewal: Renewal::OnChange, sight: Sight::Types, merit_between: Merit::Credit };
-
-/// An allocator that can be cloned and written down with its name.
-struct Named {
-    name: String,
-    solver: Solver,
-    allocator: Box<dyn Allocator>,
-}
-
-impl Clone for Named {
-    fn clone(&self) -> Self {
-        Self { name: self.name.clone(), solver: self.solver, allocator: self.allocator.fork() }
-    }
-}
-
-impl Serialize for Named {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (&self.name, self.solver, self.allocator.save()).serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Named {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (name, solver, memory): (String, Solver, Vec<u8>) = Deserialize::deserialize(deserializer)?;
-        let unknown = || serde::de::Error::custom(format!("there is no allocation `{name}`"));
-        let mut allocator = allocation::allocator(&name, solver).ok_or_else(unknown)?;
-        allocator.load(&memory).map_err(serde::de::Error::custom)?;
-        Ok(Self { name, solver, allocator })
-    }
-}
 
 /// A policy made of an allocation.
 #[derive(Clone, Serialize, Deserialize)]
@@ -194,29 +123,34 @@ pub fn build(name: &str, sharing: Sharing, params: &Params<'_>) -> Result<Box<dy
     let unknown = || PolicyError::UnknownPolicy { given: name.to_owned(), known: allocation::NAMES.join(", ") };
     let allocator = allocation::allocator(name, solver).ok_or_else(unknown)?;
     let tick = Span::from_seconds(params.number("tick", 0.1, 1e8)?).unwrap_or_default();
-    Ok(Box::new(Share {
-        allocator: Named { name: name.to_owned(), solver, allocator },
-        sharing,
-        tick,
-        stay_rounds: params.number("stay", 0.0, 100.0)?,
-        is_seeded: false,
-        entities: Entities::default(),
-        shapes: Vec::new(),
-        watch: Watch::default(),
-        last: Time::ZERO,
-        next_tick: Time::ZERO,
-        is_stale: true,
-        claims: Vec::new(),
-        singles: Vec::new(),
-        pairs: Vec::new(),
-        prices: Vec::new(),
-        matcher: Matcher::default(),
-        free_matcher: Matcher::default(),
-        worths: Worths::default(),
-    }))
+    let allocator = Named { name: name.to_owned(), solver, allocator };
+    Ok(Box::new(Share::new(allocator, sharing, tick, params.number("stay", 0.0, 100.0)?)))
 }
 
 impl Share {
+    fn new(allocator: Named, sharing: Sharing, tick: Span, stay_rounds: f64) -> Self {
+        Self {
+            allocator,
+            sharing,
+            tick,
+            stay_rounds,
+            is_seeded: false,
+            entities: Entities::default(),
+            shapes: Vec::new(),
+            watch: Watch::default(),
+            last: Time::ZERO,
+            next_tick: Time::ZERO,
+            is_stale: true,
+            claims: Vec::new(),
+            singles: Vec::new(),
+            pairs: Vec::new(),
+            prices: Vec::new(),
+            matcher: Matcher::default(),
+            free_matcher: Matcher::default(),
+            worths: Worths::default(),
+        }
+    }
+
     /// Books the time since the last decision: earned by share, spent by running.
     fn accrue(&mut self, snapshot: &Snapshot<'_>, round_seconds: f64) {
         let (from, seconds) = (self.last, snapshot.now.since(self.last).seconds());
@@ -603,5 +537,58 @@ impl Policy for Share {
         self.claims.retain_mut(|claim| rows.new_of(claim.id).inspect(|row| claim.id = *row).is_some());
         self.singles.retain_mut(|account| account.renumber(rows));
         self.pairs.retain_mut(|account| account.renumber(rows));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocation::{Allocation, Allocator};
+    use crate::share::sharing::BY_TYPE;
+    use rota_core::bind::BadJobs;
+    use rota_core::random::RandomStream;
+    use rota_core::{Cluster, Durations, Job, JobState, Phase, ThroughputTable, Workload};
+    use rota_solver::SolveError;
+
+    /// An allocator that never finds an allocation.
+    #[derive(Clone, Serialize, Deserialize)]
+    struct Failing;
+
+    impl Allocator for Failing {
+        fn allocate(&mut self, _: &Demand<'_>) -> Result<Allocation, SolveError> {
+            Err(SolveError::Empty("solution"))
+        }
+    }
+
+    #[test]
+    fn a_failed_solve_is_told_and_jobs_start_all_the_same() {
+        let mut workload = Workload::new("one job");
+        workload.push(Job::new(Time::ZERO, Span::from_whole_seconds(60)));
+        workload.finish();
+        let cluster = Cluster::from_spec("gpu:1", 1).unwrap();
+        let bound = Bound::new(workload, cluster, &ThroughputTable::default(), BadJobs::Refuse).unwrap();
+        let snapshot = Snapshot {
+            now: Time::ZERO,
+            round: None,
+            is_tick: false,
+            bound: &bound,
+            states: &[JobState { phase: Phase::Waiting, ..JobState::default() }],
+            nodes_up: &[true],
+            gpu_busy: &[Span::ZERO],
+            outside: &[rota_core::Slice::default()],
+            outside_changes: 0,
+            restart_cost: Span::ZERO,
+            durations: Durations::Hidden,
+            changed: &[JobId(0)],
+            lengths: &[],
+            repaced: &[],
+        };
+        let allocator = Named { name: "failing".to_owned(), solver: Solver::Price, allocator: Box::new(Failing) };
+        let mut policy = Share::new(allocator, BY_TYPE, Span::from_whole_seconds(360), 2.0);
+        let mut context = Context { stream: RandomStream::new(0, "policy"), problems: Vec::new() };
+        let target = policy.decide(&snapshot, &mut context);
+        assert_eq!(context.problems, ["shares could not be computed, so the last ones stay: the problem has no solution"]);
+        let Wish::Assignment { types, .. } = target.wish else { panic!("an assignment was expected") };
+        assert_eq!(types, [(JobId(0), Some(GpuTypeId(0)))]);
     }
 }

@@ -28,8 +28,33 @@ pub fn look(examined: &Examined) -> Vec<Finding> {
     if status.draining {
         findings.push(Finding::warn("drained", "the queue is drained: nothing is started", "`rota resume`"));
     }
+    findings.push(files(status.pid));
     findings.push(port(status.http.as_deref()));
     findings
+}
+
+/// Connections below which a lab's users could be in each other's way.
+const CONNECTIONS_FEW: usize = 1000;
+
+/// The files that the daemon may have open decide how many connections it accepts.
+fn files(pid: u32) -> Finding {
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let Some(soft) = line.and_then(|line| line.split_whitespace().next()) else {
+        return Finding::warn(
+            "files",
+            "it is not known how many files the daemon may have open",
+            "look as root, or as the daemon's user",
+        );
+    };
+    let Ok(files) = soft.parse::<usize>() else { return Finding::ok("files", "the daemon may have any number of files open") };
+    let connections = rota_daemon::connections_for(files, rota_daemon::config::Limits::default().files_reserve);
+    let text = format!("the daemon may have {files} files open, which is enough for {connections} connections");
+    if connections < CONNECTIONS_FEW {
+        Finding::warn("files", text, "give it more: `LimitNOFILE=65536` in its unit, or `ulimit -Hn` where it is started by hand")
+    } else {
+        Finding::ok("files", text)
+    }
 }
 
 fn port(http: Option<&str>) -> Finding {

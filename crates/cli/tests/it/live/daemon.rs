@@ -66,6 +66,8 @@ pub struct Daemon {
     pub state: PathBuf,
     arguments: Vec<OsString>,
     variables: Vec<(OsString, OsString)>,
+    /// What runs the daemon with other limits than this process has.
+    wrapper: Vec<OsString>,
     child: Option<Child>,
     /// What it said when it was ready.
     pub greeting: String,
@@ -99,7 +101,7 @@ impl Daemon {
             arguments.extend([OsString::from("--config"), path.into()]);
         }
         let variables = variables.iter().map(|(name, value)| (OsString::from(name), value.as_os_str().to_owned())).collect();
-        Self { folder, state, arguments, variables, child: None, greeting: String::new() }
+        Self { folder, state, arguments, variables, wrapper: Vec::new(), child: None, greeting: String::new() }
     }
 
     /// Another argument for the next start.
@@ -107,9 +109,21 @@ impl Daemon {
         self.arguments.push(argument.into());
     }
 
+    /// The next daemon may have so many files open, and no more.
+    pub fn limit_files(&mut self, files: u64) {
+        self.wrapper = vec!["prlimit".into(), format!("--nofile={files}:{files}").into()];
+    }
+
+    /// The next daemon may have so many files open, or as many more as this process may.
+    pub fn limit_files_softly(&mut self, files: u64) {
+        self.wrapper = vec!["prlimit".into(), format!("--nofile={files}:").into()];
+    }
+
     /// The daemon's command, to be started by whoever asks.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(program());
+        let mut words = self.wrapper.iter().cloned().chain([program().into()]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words);
         command.arg("up").arg("--foreground").arg("--state").arg(&self.state).args(&self.arguments);
         command.envs(self.variables.iter().map(|(name, value)| (name, value))).stdin(Stdio::null());
         command

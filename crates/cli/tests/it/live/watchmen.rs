@@ -3,7 +3,7 @@
 
 use super::{Daemon, kill, until};
 use crate::live::machine::gpus::{Machine, python_with};
-use crate::live::queue::users::shared;
+use crate::live::queue::users::{User, shared};
 use crate::rota::root;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -86,6 +86,22 @@ impl Site {
 
     fn status(&self, id: &str) -> String {
         self.client(id)["status"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What a process of another user is told that asks so often, one question after the other, and then ends.
+    fn asked_by(&self, user: &User, token: &str, path: &str, body: &Value, times: u32) -> Value {
+        let body = body.to_string();
+        let auth = if token.is_empty() { String::new() } else { format!("x-auth-token: {token}\r\n") };
+        let head = format!("POST {path} HTTP/1.0\r\nhost: localhost\r\n{auth}content-type: application/json\r\n");
+        let question = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+        let mut command = Command::new("setpriv");
+        command.args([format!("--reuid={}", user.uid), format!("--regid={}", user.gid)]).arg("--clear-groups").arg("--");
+        let line = "for i in $(seq $2); do exec 3<>/dev/tcp/127.0.0.1/$0; printf %s \"$1\" >&3; answer=$(cat <&3); exec 3>&-; done; echo \"$answer\"";
+        let output =
+            command.args(["bash", "-c", line, &self.port().to_string(), &question, &times.to_string()]).output().unwrap();
+        let answer = String::from_utf8(output.stdout).unwrap();
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        serde_json::from_str::<Value>(body).unwrap_or_else(|_| panic!("{answer}{}", String::from_utf8_lossy(&output.stderr)))
     }
 
     fn until_status(&self, id: &str, status: &str) {
@@ -491,18 +507,7 @@ fn without_tokens_clients_are_known_by_their_connections() {
 fn two_users_with_one_token_cannot_cancel_each_other() {
     let Some((daemon, ann, bob)) = shared("a100:1", "[watchmen]\nport = 0") else { return };
     let site = Site::of(daemon);
-    let act = |user: &crate::live::queue::users::User, path: &str, body: &Value| {
-        let body = body.to_string();
-        let head = format!("POST {path} HTTP/1.0\r\nhost: localhost\r\nx-auth-token: {}\r\n", site.token);
-        let question = format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-        let mut command = Command::new("setpriv");
-        command.args([format!("--reuid={}", user.uid), format!("--regid={}", user.gid)]).arg("--clear-groups").arg("--");
-        let line = "exec 3<>/dev/tcp/127.0.0.1/$0; printf %s \"$1\" >&3; cat <&3";
-        let output = command.args(["bash", "-c", line, &site.port().to_string(), &question]).output().unwrap();
-        let answer = String::from_utf8(output.stdout).unwrap();
-        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        serde_json::from_str::<Value>(body).unwrap_or_else(|_| panic!("{answer}{}", String::from_utf8_lossy(&output.stderr)))
-    };
+    let act = |user: &User, path: &str, body: &Value| site.asked_by(user, &site.token, path, body, 1);
     for (user, id) in [(&ann, "anns"), (&bob, "bobs")] {
         assert_eq!(act(user, "/client/register", &json!({ "id": id, "gpus": [0] }))["status"], "ok");
         assert_eq!(site.client(id)["user"], json!(user.name));
@@ -520,4 +525,40 @@ fn two_users_with_one_token_cannot_cancel_each_other() {
     // An administrator may.
     assert_eq!(site.post("/client/cancel", &json!({ "id": "anns" }))["status"], "ok");
     assert_eq!((site.status("anns"), site.status("bobs")), ("cancelled".to_owned(), "cancelled".to_owned()));
+}
+
+#[test]
+fn a_strangers_ping_neither_takes_nor_ends_a_grant() {
+    for auth in [true, false] {
+        let settings = format!("[watchmen]\nport = 0\nauth = {auth}\nping_seconds = 0.0");
+        let Some((daemon, ann, bob)) = shared("a100:2", &settings) else { return };
+        let bobs = bob.json(&daemon, &["token", "create", "--name", "look", "--scope", "read", "--json"]);
+        let site = Site::of(daemon);
+        let (anns_token, bobs_token) =
+            if auth { (site.token.clone(), bobs["token"].as_str().unwrap().to_owned()) } else { (String::new(), String::new()) };
+        // The process that registers ends before it has asked again: her client is no process yet, and could become any.
+        let register = json!({ "id": "anns", "gpus": [0] });
+        assert_eq!(site.asked_by(&ann, &anns_token, "/client/register", &register, 1)["status"], "ok");
+        site.until_status("anns", "ready");
+        let answer = site.asked_by(&bob, &bobs_token, "/client/ping", &json!({ "id": "anns" }), 3);
+        assert!(answer["status"] == "err" && answer["msg"].as_str().unwrap().contains("belongs to nobody"), "{answer}");
+        // Whatever became of his process has been heard of when another client has come and gone.
+        let process = Command::new("true").spawn().unwrap().wait_with_output().unwrap();
+        assert!(process.status.success());
+        assert_eq!(
+            site.asked_by(&ann, &anns_token, "/client/register", &json!({ "id": "next", "gpus": [1] }), 1)["status"],
+            "ok"
+        );
+        site.until_status("next", "ready");
+        let client = site.client("anns");
+        assert_eq!((&client["status"], &client["pid"]), (&json!("ready"), &Value::Null), "{client}");
+        // He may have a client of the same name himself, which is not hers.
+        if !auth {
+            assert_eq!(site.asked_by(&bob, "", "/client/register", &json!({ "id": "anns", "gpus": [1] }), 1)["status"], "ok");
+            assert_eq!(site.asked_by(&bob, "", "/client/cancel", &json!({ "id": "anns" }), 1)["status"], "ok");
+        }
+        let told = site.asked_by(&ann, &anns_token, "/client/ping", &json!({ "id": "anns" }), 1);
+        assert_eq!((&told["status"], &told["msg"]), (&json!("ok"), &json!("ready")), "hers is as it was");
+        assert_eq!(site.asked_by(&ann, &anns_token, "/client/release", &json!({ "id": "anns" }), 1)["status"], "ok");
+    }
 }

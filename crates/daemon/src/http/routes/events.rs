@@ -1,9 +1,10 @@
 //! Events as they happen. Each is made into text once, and all listeners share it through `view/relay.rs`. A listener too slow for
-//! them is disconnected and comes back with the last number it saw. What it missed comes from the store, a page at a time, so that
+//! them is told to come back with the last number it saw, and disconnected. What it missed comes from the store, a page at a time, so that
 //! no listener holds much memory.
 
 use crate::api;
 use crate::http::auth::{Pass, Visit};
+use crate::http::room::Place;
 use crate::http::{Problem, Site};
 use crate::view::board::frame;
 use crate::view::relay::Batch;
@@ -11,18 +12,19 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use bytes::BytesMut;
 use serde::Deserialize;
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// Events that are read from the store at once.
-const PAGE: u32 = 1000;
+const PAGE: u32 = 200;
 /// A word every so often shows both ends that the other is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -48,9 +50,19 @@ async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let sent = headers.get("last-event-id").and_then(|value| value.to_str().ok()).and_then(|value| value.trim().parse().ok());
+    let place = site.streams.take(&visit.caller)?;
     let tokens = site.board.tokens.changes();
-    let mut reader =
-        Reader { live: site.relay.listen(), missed: VecDeque::new(), seen: None, behind: false, pass: visit.pass, tokens, site };
+    let mut reader = Reader {
+        live: site.relay.listen(),
+        missed: Bytes::new(),
+        seen: None,
+        behind: false,
+        is_let_go: false,
+        pass: visit.pass,
+        tokens,
+        site,
+        _place: place,
+    };
     if let Some(last) = sent.or(query.last_event_id) {
         reader.go_on_after(last).await?;
     }
@@ -69,11 +81,14 @@ struct Reader {
     tokens: watch::Receiver<()>,
     live: broadcast::Receiver<Arc<Batch>>,
     /// Events of the past that are still to be sent.
-    missed: VecDeque<Bytes>,
+    missed: Bytes,
     /// The number of the last event that was sent, or is in `missed`.
     seen: Option<u64>,
     /// Whether the store has more of it.
     behind: bool,
+    /// Whether the reader has been told to come back, and hears no more.
+    is_let_go: bool,
+    _place: Place<u32>,
 }
 
 impl Reader {
@@ -95,11 +110,22 @@ impl Reader {
         let page = self.site.aside(move |site| Ok(site.past(|archive| archive.events_after(last, PAGE))?)).await?;
         self.behind = page.len() == PAGE as usize;
         self.seen = page.last().map(|event| event.seq).or(self.seen);
-        self.missed.extend(page.into_iter().map(|event| {
-            let at = crate::clock::rfc3339(event.wall_ns);
-            frame(&api::LiveEvent { seq: event.seq, at, kind: event.kind, job: event.job, detail: event.detail })
-        }));
+        let mut text = BytesMut::new();
+        for event in page {
+            text.extend_from_slice(&frame(&event.into()));
+        }
+        self.missed = text.freeze();
         Ok(())
+    }
+
+    /// The last words to a reader that is too slow.
+    fn let_go(&mut self) -> Bytes {
+        self.is_let_go = true;
+        let seen = self.seen.map_or_else(String::new, |seen| format!(" and Last-Event-ID: {seen}"));
+        format!(
+            "retry: 1000\n: you read too slowly, and events are waiting; ask again for /events{seen} to go on where you are\n\n"
+        )
+        .into()
     }
 
     /// What is to be sent next; nothing when the reader is to be let go.
@@ -108,12 +134,19 @@ impl Reader {
             if self.missed.is_empty() && self.behind {
                 self.read_page().await.ok()?;
             }
-            if let Some(missed) = self.missed.pop_front() {
-                return Some(missed);
+            if !self.missed.is_empty() {
+                return Some(std::mem::take(&mut self.missed));
+            }
+            if self.is_let_go {
+                return None;
             }
             tokio::select! {
                 batch = self.live.recv() => {
-                    let batch = batch.ok()?;
+                    let batch = match batch {
+                        Ok(batch) => batch,
+                        Err(RecvError::Lagged(_)) => return Some(self.let_go()),
+                        Err(RecvError::Closed) => return None,
+                    };
                     let Some(last) = batch.last() else {
                         // Some were missed: they are in the store, after the last one that was sent.
                         self.seen?;

@@ -20,7 +20,7 @@ impl Site {
     pub(crate) fn history(&self, since_ns: Option<i64>) -> Result<api::History, StoreError> {
         let past = Past { since_ns, limit: usize::MAX, ..Past::default() };
         // A long look, on a connection of its own.
-        let archive = Archive::open(&self.state_dir.join("rota.db"))?;
+        let archive = self.archives.another()?;
         let mut records = archive.past(&past)?;
         records.reverse();
         let (first, last) = (records.first().map_or(0, |record| record.id), records.last().map_or(0, |record| record.id));

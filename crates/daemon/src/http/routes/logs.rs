@@ -18,7 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// The most of a log that is sent at once.
-const LOG_CHUNK: u64 = 256 << 10;
+const LOG_CHUNK: u64 = 64 << 10;
 /// Time between two looks at a log that is followed.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 
@@ -58,10 +58,13 @@ async fn logs(
         let title = format!("job {id} belongs to {}; only its owner or an administrator may read its log", record.user);
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", title));
     }
-    let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(4);
+    let place = site.streams.take(&visit.caller)?;
+    // One piece is sent while the next is read: a client that takes none of it holds no more than these.
+    let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1);
     let mut events = site.board.listen();
     let mut tokens = site.board.tokens.changes();
     tokio::spawn(async move {
+        let _place = place;
         let mut place = LogPlace { tail: query.tail, ..LogPlace::default() };
         loop {
             let looked = site.aside(move |site| Ok(place.look(site, id, query.attempt))).await;

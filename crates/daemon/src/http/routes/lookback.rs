@@ -46,7 +46,7 @@ impl Site {
         query: impl FnOnce(&Self, &Archive) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Problem> {
         let site = Arc::clone(self);
-        let answer = tokio::task::spawn_blocking(move || query(&site, &Archive::open(&site.state_dir.join("rota.db"))?)).await;
+        let answer = tokio::task::spawn_blocking(move || query(&site, &site.archives.another()?)).await;
         let answer = answer.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))?;
         Ok(answer?)
     }

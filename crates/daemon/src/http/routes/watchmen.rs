@@ -8,30 +8,25 @@ use crate::clock::{rfc3339, wall_ns};
 use crate::config::Watchmen;
 use crate::http::{Peer, Problem, Site};
 use crate::machine::platform::{Caller, Message, Verb};
-use crate::watchmen::clients::{Client, ClientStatus, Clients, Registration, Wish};
+use crate::watchmen::clients::{Asker, Client, ClientStatus, Clients, Registration, Wish};
 use crate::watchmen::connection::{Link, Neighbour, holder};
 use crate::watchmen::keeper::{Keeper, Kept};
 use axum::body::{Body, Bytes};
-use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, FromRequestParts, Path, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, Version, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use axum::serve::{IncomingStream, Listener};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{broadcast, watch};
 
 /// How long a browser is known after it has shown a token.
@@ -131,30 +126,6 @@ type Answer = Result<Json<Value>, Refused>;
 
 fn ok(msg: impl Into<Value>) -> Json<Value> {
     Json(json!({ "status": "ok", "msg": msg.into() }))
-}
-
-/// The port of clients: like any other, but that the connection itself can be had.
-pub struct ClientListener(pub TcpListener);
-
-impl Listener for ClientListener {
-    type Io = TcpStream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (TcpStream, SocketAddr) {
-        Listener::accept(&mut self.0).await
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
-    }
-}
-
-impl Connected<IncomingStream<'_, ClientListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, ClientListener>) -> Self {
-        let connection = stream.io().as_fd().try_clone_to_owned().ok().map(Arc::new);
-        let server = stream.io().local_addr().ok();
-        Self::Client(server.map(|server| Link { client: *stream.remote_addr(), server }), connection)
-    }
 }
 
 /// A caller that may use these routes.
@@ -321,8 +292,9 @@ async fn register(State(site): State<Arc<Site>>, visitor: Visitor, Said(ask): Sa
         }
         Some(pid) => Some(holder(pid).ok_or_else(|| Refused::told(format!("there is no process {pid}")))?),
     };
+    let process = neighbour.and_then(|neighbour| neighbour.process_of(caller.uid));
     let job = site.ask(|reply| Message::Register(Box::new(Registration { wish, holder }), caller, reply)).await?;
-    _ = site.inbox.send(Message::Pinged(job, neighbour.and_then(|neighbour| neighbour.process)));
+    _ = site.inbox.send(Message::Pinged(job, process));
     Ok(ok(""))
 }
 
@@ -331,25 +303,65 @@ struct Named {
     id: String,
 }
 
-/// The last job of a client, and whether the process it is must still be found out.
-fn find(site: &Site, id: &str) -> Result<(u64, ClientStatus, bool), Refused> {
+/// The last client of an id that a caller may ask about.
+struct Found {
+    job: u64,
+    status: ClientStatus,
+    /// The client's owner.
+    uid: u32,
+    /// Whether the process that the client is must still be found out.
+    is_untied: bool,
+}
+
+impl Found {
+    fn of(client: &Client) -> Self {
+        let (job, uid) = (client.record.id, client.record.uid);
+        Self { job, status: client.status(), uid, is_untied: client.tie.is_none() }
+    }
+}
+
+/// A caller's own client. Administrators find those of others, too.
+fn find(site: &Site, id: &str, caller: &Caller) -> Result<Found, Refused> {
     let view = site.board.read();
-    let client = view.clients.get(id).ok_or_else(|| Refused::told("no client of this id is registered"))?;
-    Ok((client.record.id, client.status(), client.tie.is_none()))
+    let (own, anybodys) = (view.clients.get(caller.uid, id), view.clients.of_anybody(id));
+    let found = own.or_else(|| anybodys.filter(|_| caller.is_admin));
+    found.map(Found::of).ok_or_else(|| {
+        Refused::told(match anybodys {
+            Some(client) => {
+                format!("client `{id}` belongs to {}; only its owner or an administrator may touch it", client.record.user)
+            }
+            None => "no client of this id is registered".to_owned(),
+        })
+    })
+}
+
+/// The client that a ping is about, and whether the ping counts. A caller whose user cannot be found out now may see how the client is, and
+/// changes nothing: a client that is refused once would give up.
+async fn pinged(site: &Arc<Site>, visitor: &Visitor, id: &str) -> Result<(Found, bool, Option<Asker>), Refused> {
+    let (caller, neighbour) = visitor.known(site).await;
+    if visitor.caller.is_none() && neighbour.is_none() {
+        let found = site.board.read().clients.of_anybody(id).map(Found::of);
+        return found.map(|found| (found, false, None)).ok_or_else(|| Refused::told("no client of this id is registered"));
+    }
+    let found = find(site, id, &caller)?;
+    // Only a process of the client's owner can be the client.
+    let process = neighbour.filter(|_| found.is_untied && caller.may_write).and_then(|neighbour| neighbour.process_of(found.uid));
+    Ok((found, caller.may_write, process))
 }
 
 /// The state of a client. While it waits the answer is held back for a while, and sent when there is a better one.
 async fn ping(State(site): State<Arc<Site>>, visitor: Visitor, Said(ask): Said<Named>) -> Result<Response, Refused> {
     // Nothing that happens from here on is missed.
     let events = site.board.listen();
-    let (job, status, is_untied) = find(&site, &ask.id)?;
-    let process = match visitor.link.filter(|_| is_untied) {
-        Some(_) => visitor.known(&site).await.1.and_then(|neighbour| neighbour.process),
-        None => None,
+    let (Found { job, status, .. }, counts, process) = pinged(&site, &visitor, &ask.id).await?;
+    let heard = |site: &Site, process| {
+        if counts {
+            _ = site.inbox.send(Message::Pinged(job, process));
+        }
     };
     let patience = Duration::from_secs_f64(site.watchmen.config.ping_seconds);
     if status != ClientStatus::Waiting || patience.is_zero() {
-        _ = site.inbox.send(Message::Pinged(job, process));
+        heard(&site, process);
         return Ok(Json(standing(&site, job)).into_response());
     }
     let stopping = site.watchmen.stopping.subscribe();
@@ -357,15 +369,17 @@ async fn ping(State(site): State<Arc<Site>>, visitor: Visitor, Said(ask): Said<N
     let kept = keeper.zip(visitor.connection).and_then(|(keeper, connection)| keeper.keep(connection.as_fd()));
     // Whoever has waited for long will wait on, and sleeps between two questions: better it hears of its GPUs within one.
     let patience = if kept.is_some() { patience.max((waited(&site, job) * 2).min(HELD_MAX)) } else { patience };
-    _ = site.inbox.send(Message::Pinged(job, process));
-    let held = Held { job, events, stopping, until: Instant::now() + patience, site, _kept: kept };
+    heard(&site, process);
+    let held = Held { job, counts, events, stopping, until: Instant::now() + patience, site, _kept: kept };
     let blanks = futures_util::stream::unfold(Some(held), |held| async move {
         let mut held = held?;
         let part = match tokio::time::timeout(BLANK_EVERY.min(held.left()), held.change()).await {
             Err(_) if !held.left().is_zero() => Bytes::from_static(b" "),
             _ => {
                 let answer = standing(&held.site, held.job).to_string();
-                _ = held.site.inbox.send(Message::Pinged(held.job, None));
+                if held.counts {
+                    _ = held.site.inbox.send(Message::Pinged(held.job, None));
+                }
                 return Some((Ok::<_, Infallible>(Bytes::from(answer)), None));
             }
         };
@@ -383,6 +397,8 @@ fn waited(site: &Site, job: u64) -> Duration {
 /// An answer that is held back.
 struct Held {
     job: u64,
+    /// Whether the client itself asked.
+    counts: bool,
     events: broadcast::Receiver<Arc<crate::view::board::BroadcastEvent>>,
     stopping: watch::Receiver<bool>,
     until: Instant,
@@ -426,16 +442,16 @@ fn standing(site: &Site, job: u64) -> Value {
 }
 
 async fn cancel(State(site): State<Arc<Site>>, visitor: Visitor, Said(ask): Said<Named>) -> Answer {
-    let (job, _, _) = find(&site, &ask.id)?;
     let (caller, _) = visitor.known(&site).await;
+    let Found { job, .. } = find(&site, &ask.id, &caller)?;
     site.ask(|reply| Message::Act(Verb::Cancel, vec![job], caller, reply)).await?;
     Ok(ok(format!("client `{}` is cancelled", ask.id)))
 }
 
 /// Not watchmen's: a client that has GPUs gives them back before its process ends.
 async fn release(State(site): State<Arc<Site>>, visitor: Visitor, Said(ask): Said<Named>) -> Answer {
-    let (job, status, _) = find(&site, &ask.id)?;
     let (caller, _) = visitor.known(&site).await;
+    let Found { job, status, .. } = find(&site, &ask.id, &caller)?;
     if status == ClientStatus::Waiting {
         site.ask(|reply| Message::Act(Verb::Cancel, vec![job], caller, reply)).await?;
     } else {

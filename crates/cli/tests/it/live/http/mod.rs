@@ -3,6 +3,7 @@
 mod bad_input;
 mod connections;
 mod contract;
+mod crowds;
 mod listening;
 mod metrics;
 mod pages;

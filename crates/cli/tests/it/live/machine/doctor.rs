@@ -123,6 +123,19 @@ fn settings_and_certificates_are_looked_at() {
 }
 
 #[test]
+fn a_daemon_with_too_few_files_is_told_of() {
+    let mut daemon = Daemon::start("a100:1");
+    let found = findings(&mut daemon.call(&["doctor", "--json"]));
+    assert_eq!(level(&found, "files"), if text(&found, "files").contains(" 1024 ") { "warn" } else { "ok" }, "{found:#?}");
+    daemon.kill();
+    daemon.limit_files(700);
+    daemon.up();
+    let found = findings(&mut daemon.call(&["doctor", "--json"]));
+    assert_eq!(level(&found, "files"), "warn", "{found:#?}");
+    assert!(text(&found, "files").contains("700 files") && text(&found, "files").contains("148 connections"), "{found:#?}");
+}
+
+#[test]
 fn strangers_and_closed_gpus_are_found() {
     let mut machine = crate::live::machine::gpus::Machine::new();
     machine.devices[1]["compute_mode"] = json!("prohibited");

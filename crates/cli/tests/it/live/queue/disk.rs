@@ -83,6 +83,7 @@ fn a_full_disk_stops_intake_and_harms_nothing_that_runs() {
     daemon.until_state(cancelled, "running");
     let mark = daemon.file("mark-waiting");
     let waiting = daemon.shell(&[], &format!("echo ran >> '{}'", mark.display()));
+    let waiting_too = daemon.shell(&["--hold"], "true");
     disk.fill();
     let (mut accepted, said) = submit_until_refused(&daemon);
     assert!(said.contains("is full") && said.contains("running jobs go on"), "{said}");
@@ -93,7 +94,13 @@ fn a_full_disk_stops_intake_and_harms_nothing_that_runs() {
         let dir = daemon.run_dir(*id, 1);
         until("it has ended", || matches!(rota_exec::adopt(&dir), Ok(rota_exec::Adopted::Ended(exit)) if exit.code == code));
     }
-    daemon.refusal(1, &["cancel", &cancelled.to_string()]);
+    // Stopping needs no room: the job may be the one that filled the disk.
+    daemon.ok(&["cancel", &cancelled.to_string()]);
+    let dir = daemon.run_dir(cancelled, 1);
+    until("it was stopped", || matches!(rota_exec::adopt(&dir), Ok(rota_exec::Adopted::Ended(exit)) if exit.code.is_none()));
+    assert_eq!(daemon.state_of(cancelled), "stopping", "its end cannot be written yet");
+    let unstarted = daemon.rota(&["cancel", &waiting_too.to_string()]);
+    assert!(unstarted.status.success(), "{}", String::from_utf8_lossy(&unstarted.stderr));
     daemon.ok(&["queue"]);
     disk.free();
     let jobs = daemon.wait(&running);
@@ -102,22 +109,36 @@ fn a_full_disk_stops_intake_and_harms_nothing_that_runs() {
     assert_eq!(endings, [json!(["done", 0, null, 1]), json!(["failed", 7, null, 1]), json!(["failed", null, 9, 1])]);
     accepted.push(waiting);
     assert!(daemon.wait(&accepted).iter().all(|job| job["state"] == "done"), "the queue goes on by itself");
-    daemon.ok(&["cancel", &cancelled.to_string()]);
-    assert_eq!(daemon.wait_one(cancelled)["state"], "cancelled");
+    let cancelled = daemon.wait(&[cancelled, waiting_too]);
+    assert!(
+        cancelled.iter().all(|job| job["state"] == "cancelled" && job["reason"].as_str().unwrap().contains("cancelled")),
+        "{cancelled:#?}"
+    );
     assert_eq!(std::fs::read_to_string(&mark).unwrap(), "ran\n");
     until("the warning is gone", || !daemon.ok(&["status"]).contains("WARNING"));
-    // The same across a restart with a full disk.
+    until("what was done meanwhile is written down", || {
+        let store = rusqlite::Connection::open(daemon.state.join("rota.db")).unwrap();
+        let waiting: u64 = store.query_row("SELECT count(*) FROM jobs WHERE finished_ns IS NULL", [], |row| row.get(0)).unwrap();
+        waiting == 0
+    });
+    // The same across a restart with a full disk: the daemon is there, says so, and can be asked to stop what runs.
     let after = daemon.shell(&["--hold"], "true");
+    let running = daemon.shell(&["--grace", "0.1"], "sleep 600");
+    daemon.until_state(running, "running");
     disk.fill();
     daemon.kill();
-    daemon.launch();
-    until("it is up or has said why not", || daemon.rota(&["status"]).status.success() || daemon.said().contains("full"));
+    daemon.up();
+    let status = daemon.ok(&["status"]);
+    assert!(status.contains("WARNING") && status.contains("is full") && status.contains("started on a full disk"), "{status}");
+    assert_eq!((daemon.state_of(after), daemon.state_of(running)), ("held".to_owned(), "running".to_owned()));
+    assert_eq!(daemon.json(&["queue", "--all", "--json"]).as_array().unwrap().len() as u64, running, "the past can be read");
+    daemon.ok(&["cancel", &running.to_string()]);
+    let dir = daemon.run_dir(running, 1);
+    until("it was stopped", || matches!(rota_exec::adopt(&dir), Ok(rota_exec::Adopted::Ended(_))));
     disk.free();
-    if !daemon.rota(&["status"]).status.success() {
-        assert_eq!(daemon.ended().code(), Some(1));
-        daemon.up();
-    }
-    until("it is as it was", || daemon.state_of(after) == "held");
+    assert_eq!(daemon.wait_one(running)["state"], "cancelled");
+    assert_eq!(daemon.state_of(after), "held");
+    until("the disk is not full any more", || !daemon.ok(&["status"]).contains("is full"));
     daemon.kill();
     let store = rusqlite::Connection::open(daemon.state.join("rota.db")).unwrap();
     let health: String = store.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();

@@ -1,0 +1,214 @@
+//! The binder: it gives each job the rows of the tables that it has in common with others.
+
+use crate::bind::{BindProblem, NewJob};
+use crate::{Bound, ClassId, Cluster, GpuId, GpuTypeId, Job, JobClass, MilliGpu, Shape, ShapeId, Span, ThroughputTable, TypeSet};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// What finds the rows that jobs have in common while they are bound.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Binder {
+    /// GPUs of each type, and the largest number of them on one node, on two, … (for limits on nodes).
+    counts: Vec<Vec<u32>>,
+    shape_ids: HashMap<Shape, ShapeId>,
+    speed_ids: HashMap<Vec<u64>, u32>,
+    set_ids: HashMap<Box<[GpuId]>, u32>,
+    /// By job type, gang size and whether lengths are in steps.
+    class_ids: HashMap<(crate::Name, u32, bool), ClassId>,
+    /// Work per step and row of speeds of the job types seen.
+    steps_seen: HashMap<(crate::Name, u32), (f64, u32)>,
+}
+
+impl Binder {
+    /// For a cluster that no job was bound to yet.
+    pub fn new(cluster: &Cluster) -> Self {
+        let mut per_node = vec![vec![0_u32; cluster.nodes.len()]; cluster.types.len()];
+        for gpu in &cluster.gpus {
+            per_node[gpu.gpu_type.index()][gpu.node.index()] += 1;
+        }
+        for counts in &mut per_node {
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            let mut sum = 0;
+            for count in counts {
+                sum += *count;
+                *count = sum;
+            }
+        }
+        Self {
+            counts: per_node,
+            shape_ids: HashMap::new(),
+            speed_ids: HashMap::new(),
+            set_ids: HashMap::new(),
+            class_ids: HashMap::new(),
+            steps_seen: HashMap::new(),
+        }
+    }
+
+    /// The shape and class of a job; fills in the work of one given in steps.
+    pub(crate) fn bind(
+        &mut self,
+        bound: &mut Bound,
+        job: &mut Job,
+        table: &ThroughputTable,
+    ) -> Result<(ShapeId, ClassId), BindProblem> {
+        let speeds = self.speeds_of(bound, job, table)?;
+        if job.work == Span::ZERO {
+            return Err(BindProblem::NoWork);
+        }
+        let accepted = job.gpu_types.iter().map(|&wanted| bound.names.text(wanted)).collect::<Vec<_>>();
+        let types = self.types_of(&bound.cluster, job, &accepted, &bound.speeds[speeds as usize])?;
+        let only = (!job.only.is_empty()).then(|| {
+            let next = bound.gpu_sets.len() as u32;
+            let row = *self.set_ids.entry(job.only.clone()).or_insert(next);
+            if row == next {
+                bound.gpu_sets.push(job.only.clone());
+            }
+            row
+        });
+        let class = self.class_of(bound, job, speeds, table);
+        let shares = job.share != MilliGpu::WHOLE && bound.classes[class.index()].is_paired;
+        let shape = Shape {
+            gpus: job.gpus,
+            share: job.share,
+            memory_mib: job.memory_mib,
+            group: job.group,
+            nodes_max: job.nodes_max,
+            types,
+            speeds,
+            only,
+            class: shares.then_some(class),
+        };
+        let next = ShapeId(bound.shapes.len() as u32);
+        let id = *self.shape_ids.entry(shape).or_insert(next);
+        if id == next {
+            bound.shapes.push(shape);
+        }
+        Ok((id, class))
+    }
+
+    /// The class of a job that has its speeds.
+    fn class_of(&mut self, bound: &mut Bound, job: &Job, speeds: u32, table: &ThroughputTable) -> ClassId {
+        let seconds_per_step = self.steps_seen.get(&(job.kind, job.gpus)).filter(|_| job.steps > 0.0).map(|seen| seen.0);
+        let next = ClassId(bound.classes.len() as u32);
+        let id = *self.class_ids.entry((job.kind, job.gpus, seconds_per_step.is_some())).or_insert(next);
+        if id == next {
+            let job_type = bound.names.text(job.kind);
+            let part = |kind: &crate::GpuType| {
+                let spread = table.get_spread(job_type, job.gpus, &kind.name)?;
+                let alone = table.get(job_type, job.gpus, &kind.name)?;
+                (spread > 0.0 && alone > 0.0).then_some(spread / alone)
+            };
+            let parts = bound.cluster.types.iter().map(part).collect::<Vec<_>>();
+            let is_known = job.gpus > 1 && parts.iter().any(Option::is_some);
+            let spread_part = is_known.then(|| parts.into_iter().map(|part| part.unwrap_or(1.0)).collect());
+            let steps_per_second = seconds_per_step.map_or(1.0, |seconds| 1.0 / seconds);
+            let is_paired = table.knows_pairs_of(job_type, job.gpus);
+            bound.classes.push(JobClass { kind: job.kind, gpus: job.gpus, speeds, steps_per_second, spread_part, is_paired });
+        }
+        id
+    }
+
+    /// The row of speeds of a job; fills in the work of a job given in steps.
+    fn speeds_of(&mut self, bound: &mut Bound, job: &mut Job, table: &ThroughputTable) -> Result<u32, BindProblem> {
+        let in_steps = job.steps > 0.0;
+        if in_steps && let Some(&(seconds_per_step, row)) = self.steps_seen.get(&(job.kind, job.gpus)) {
+            job.work = Span::from_seconds(job.steps * seconds_per_step).unwrap_or(Span::ZERO);
+            return Ok(row);
+        }
+        let job_type = bound.names.text(job.kind);
+        if in_steps && table.knows(job_type, job.gpus) {
+            let speeds = bound.cluster.types.iter().map(|kind| table.get(job_type, job.gpus, &kind.name).unwrap_or(0.0));
+            let speeds = speeds.collect::<Vec<_>>();
+            let best = speeds.iter().copied().fold(0.0, f64::max);
+            if best > 0.0 {
+                let row = self.speed_row(bound, speeds.iter().map(|speed| speed / best).collect());
+                self.steps_seen.insert((job.kind, job.gpus), (1.0 / best, row));
+                job.work = Span::from_seconds(job.steps / best).unwrap_or(Span::ZERO);
+                return Ok(row);
+            }
+        }
+        if in_steps && job.work == Span::ZERO {
+            let sizes = table.gang_sizes(job_type);
+            let hint = if sizes.is_empty() {
+                let known = table.job_types().into_iter().take(4).collect::<Vec<_>>().join("`, `");
+                format!("; it knows `{known}`, …")
+            } else {
+                format!("; it knows that type with {} GPUs on other GPU types or gang sizes", join(sizes))
+            };
+            return Err(BindProblem::UnknownJobType {
+                job_type: job_type.to_owned(),
+                gpus: job.gpus,
+                table: table.source.clone(),
+                hint,
+            });
+        }
+        let speeds = bound.cluster.types.iter().map(|kind| kind.speed).collect();
+        Ok(self.speed_row(bound, speeds))
+    }
+
+    fn speed_row(&mut self, bound: &mut Bound, speeds: Vec<f64>) -> u32 {
+        let bits = speeds.iter().map(|speed| speed.to_bits()).collect::<Vec<_>>();
+        let next = bound.speeds.len() as u32;
+        let row = *self.speed_ids.entry(bits).or_insert(next);
+        if row == next {
+            bound.speeds.push(speeds.into());
+        }
+        row
+    }
+
+    /// Whether a job given as time could be bound, without binding it.
+    pub fn check(&self, cluster: &Cluster, new: &NewJob) -> Result<(), BindProblem> {
+        if new.job.work == Span::ZERO {
+            return Err(BindProblem::NoWork);
+        }
+        let accepted = new.gpu_types.iter().map(|name| &**name).collect::<Vec<_>>();
+        let speeds = cluster.types.iter().map(|kind| kind.speed).collect::<Vec<_>>();
+        self.types_of(cluster, &new.job, &accepted, &speeds).map(|_| ())
+    }
+
+    fn types_of(&self, cluster: &Cluster, job: &Job, wanted: &[&str], speeds: &[f64]) -> Result<TypeSet, BindProblem> {
+        for name in wanted {
+            if cluster.type_named(name).is_none() {
+                let known = cluster.types.iter().map(|kind| kind.name.as_str()).collect::<Vec<_>>().join(", ");
+                return Err(BindProblem::UnknownGpuType { given: (*name).to_owned(), known });
+            }
+        }
+        if let Some(&gpu) = job.only.iter().find(|gpu| gpu.index() >= cluster.gpus.len()) {
+            return Err(BindProblem::UnknownGpu { given: gpu.0, count: cluster.gpus.len() });
+        }
+        let accepted = |name: &str| wanted.is_empty() || wanted.contains(&name);
+        let mut types = TypeSet::EMPTY;
+        let mut largest_memory = 0;
+        let mut largest_pools = Vec::new();
+        for (index, kind) in cluster.types.iter().enumerate() {
+            let nodes = &self.counts[index];
+            let reach = if job.nodes_max == 0 { nodes.len() } else { nodes.len().min(job.nodes_max as usize) };
+            let mut most = nodes[reach - 1];
+            if !job.only.is_empty() {
+                let of_type = |gpu: &&GpuId| cluster.gpus[gpu.index()].gpu_type.index() == index;
+                most = most.min(job.only.iter().filter(of_type).count() as u32);
+            }
+            if !accepted(&kind.name) || speeds[index] <= 0.0 || most == 0 {
+                continue;
+            }
+            largest_memory = largest_memory.max(kind.memory_mib);
+            largest_pools.push(format!("{most} {}", kind.name));
+            if most >= job.gpus && kind.memory_mib >= job.memory_mib {
+                types.insert(GpuTypeId::from_index(index));
+            }
+        }
+        if !types.is_empty() {
+            return Ok(types);
+        }
+        if job.memory_mib > largest_memory && largest_memory > 0 {
+            return Err(BindProblem::MemoryTooLarge { wanted: job.memory_mib, largest: largest_memory });
+        }
+        let within = if job.nodes_max == 0 { String::new() } else { format!(" on {} nodes", job.nodes_max) };
+        let largest = format!("it has at most {}{within} of one type for this job", largest_pools.join(", "));
+        Err(BindProblem::GangTooLarge { wanted: job.gpus, largest })
+    }
+}
+
+fn join(numbers: impl IntoIterator<Item = u32>) -> String {
+    numbers.into_iter().map(|number| number.to_string()).collect::<Vec<_>>().join(", ")
+}
