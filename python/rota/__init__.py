@@ -71,6 +71,7 @@ from ._submission import JobOptions
 
 if TYPE_CHECKING:
     from ._async_client import AsyncClaim, AsyncClient
+    from ._classroom import MLWorkloadSchedulingEnv, evaluate_model
 
 __all__ = [
     "After",
@@ -95,6 +96,7 @@ __all__ = [
     "Job",
     "JobFailed",
     "JobOptions",
+    "MLWorkloadSchedulingEnv",
     "NamedUse",
     "NotFound",
     "Point",
@@ -119,19 +121,25 @@ __all__ = [
     "Use",
     "Waste",
     "claim",
+    "evaluate_model",
 ]
 
-_LATE = ("AsyncClaim", "AsyncClient")
-"""What needs asyncio, which takes longer to load than all the rest."""
+_LATE = {
+    "AsyncClaim": "_async_client",
+    "AsyncClient": "_async_client",
+    "MLWorkloadSchedulingEnv": "_classroom",
+    "evaluate_model": "_classroom",
+}
+"""What most scripts do not need, with the module it is in: asyncio takes longer to load than all the rest."""
 
 
 def __getattr__(name: str) -> object:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import _async_client
+    from importlib import import_module
 
-    for late in _LATE:
-        globals()[late] = _named(getattr(_async_client, late))
+    module = import_module(f"{__name__}.{_LATE[name]}")
+    globals()[name] = _named(getattr(module, name))
     return globals()[name]
 
 

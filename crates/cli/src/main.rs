@@ -5,6 +5,7 @@
 mod allocate;
 mod args;
 mod inputs;
+mod learn;
 mod live;
 mod measure;
 mod output;
@@ -49,6 +50,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Trace(args) => traces::run(args),
         Command::Alloc(args) => allocate::run(args),
         Command::Throughputs(args) => traces::run_throughputs(args),
+        Command::Learn(args) => learn::run(args),
         Command::Policies(args) => policies::run(args),
         Command::Up(args) => live::daemon::up(args),
         Command::Down(args) => live::daemon::down(args),

@@ -316,7 +316,7 @@ impl Config {
     /// Says what cannot be meant.
     pub fn check(&self) -> Result<(), ConfigError> {
         let wrong = |field: &str, problem: String| Err(ConfigError::Value { field: field.to_owned(), problem });
-        if let Err(error) = rota_policy::build(&self.policy) {
+        if let Err(error) = rota_learn::registry().build(&self.policy) {
             return wrong("policy", error.to_string());
         }
         if let Err(error) = self.place.parse::<Score>() {

@@ -1,6 +1,6 @@
 //! The commands of `rota`.
 
-use super::{AllocArgs, PoliciesArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
+use super::{AllocArgs, LearnArgs, PoliciesArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
 use crate::live::args::{
     BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs,
     NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, RestoreArgs, SubmitArgs,
@@ -70,6 +70,8 @@ pub enum Command {
     Alloc(AllocArgs),
     /// Look into and convert throughput tables, measure speeds, and estimate what was not measured
     Throughputs(ThroughputsArgs),
+    /// Train models that decide who runs next, judge them, and try them on past jobs
+    Learn(LearnArgs),
     /// List the policies and their parameters
     Policies(PoliciesArgs),
     /// Start the daemon: the queue on this machine's GPUs

@@ -3,6 +3,7 @@
 
 mod allocate;
 mod commands;
+mod learn;
 pub mod numbers;
 mod simulate;
 mod throughputs;
@@ -10,6 +11,7 @@ mod traces;
 
 pub use allocate::{AllocArgs, SolverWord};
 pub use commands::{Cli, Command};
+pub use learn::{AlgorithmWord, BenchArgs, EnvArgs, EvalArgs, LearnArgs, LearnVerb, ShadowArgs, TrainArgs};
 pub use numbers::window;
 pub use simulate::{MechanismWord, ModelArgs, PoliciesArgs, ReadArgs, SimArgs, SweepArgs};
 pub use throughputs::{

@@ -55,7 +55,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         program: std::env::current_exe().context("finding this program")?,
         policy: args.policy.clone(),
         throughputs,
-        registry: std::sync::Arc::new(rota_policy::Registry::default()),
+        registry: std::sync::Arc::new(rota_learn::registry().clone()),
     };
     rota_daemon::serve(options, |ready| {
         // The caller may have closed its end of the output.
