@@ -78,7 +78,7 @@ fn gavel_submits(
         let line = format!("exec {} \"$@\"", field(columns.command));
         let data_dir = args.data_dir.as_ref().filter(|_| needs_data).map(|dir| Text::from(folder.join(dir).as_os_str()));
         Ok(Submit {
-            command: ["sh", "-c", &line, "job"].map(Text::from).to_vec(),
+            command: ["sh", "-c", &line, "job"].map(Text::from).to_vec().into(),
             gavel: Some(GavelScript {
                 // Fractions of a step are not done.
                 total_steps: (job.steps.ceil() as u64).max(1),
@@ -98,7 +98,7 @@ fn sleeper(job: &Job, workload: &Workload, folder: &Path, speedup: f64) -> anyho
         bail!("job {}: it has no length; a table of throughputs turns steps into time (--throughputs)", job.display_id());
     }
     let command = ["sleep", &format!("{seconds:.3}")].map(Text::from).to_vec();
-    Ok(Submit { command, estimate_seconds: Some(seconds), ..plain(job, workload, folder) })
+    Ok(Submit { command: command.into(), estimate_seconds: Some(seconds), ..plain(job, workload, folder) })
 }
 
 /// What jobs of all traces have in common.
@@ -106,7 +106,7 @@ fn plain(job: &Job, workload: &Workload, cwd: &Path) -> Submit {
     let job_type = workload.names.text(job.kind);
     Submit {
         cwd: Text::from(cwd.as_os_str()),
-        env: environment(),
+        env: environment().into(),
         gpus: job.gpus,
         priority: job.priority,
         weight: job.weight,
