@@ -147,19 +147,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let board = Arc::new(Board::default());
     let (inbox, messages) = std::sync::mpsc::channel();
     let clock = SystemClock::from(first_moment(&mut store, &boot_id(), boot_ns())?);
-    let settings = LocalSettings {
-        node: host.as_str().into(),
-        state_dir: state_dir.clone(),
-        program: options.program.clone(),
-        arguments: vec!["__supervise".into()],
-        cgroup: config.jobs.cgroups.then(rota_exec::cgroup_root).flatten(),
-        mps_control: config.sharing.mps_control.clone(),
-        hardening: rota_exec::Hardening {
-            isolates_devices: config.jobs.isolate_devices,
-            no_new_privileges: config.jobs.no_new_privileges,
-        },
-        files_max: files_before,
-    };
+    let settings = run_settings(&config, &host, &state_dir, &options.program, files_before);
     let told = inbox.clone();
     let sink = Arc::new(move |event| _ = told.send(message_of(event)));
     let executor = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
@@ -236,6 +224,23 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     _ = runtime.block_on(tokio::time::timeout(Duration::from_millis(500), site.watchmen.close()));
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(())
+}
+
+/// How runs are made on this machine.
+fn run_settings(config: &Config, host: &str, state_dir: &Path, program: &Path, files_max: Option<u64>) -> LocalSettings {
+    LocalSettings {
+        node: host.into(),
+        state_dir: state_dir.to_owned(),
+        program: program.to_owned(),
+        arguments: vec!["__supervise".into()],
+        cgroup: config.jobs.cgroups.then(rota_exec::cgroup_root).flatten(),
+        mps_control: config.sharing.mps_control.clone(),
+        hardening: rota_exec::Hardening {
+            isolates_devices: config.jobs.isolate_devices,
+            no_new_privileges: config.jobs.no_new_privileges,
+        },
+        files_max,
+    }
 }
 
 fn open_store(database: &Path, policy: Option<&str>) -> Result<Store, StoreError> {
