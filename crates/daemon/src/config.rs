@@ -324,33 +324,7 @@ impl Config {
         }
         self.http.check()?;
         self.limits.check()?;
-        let positive = [
-            ("round_seconds", self.round_seconds),
-            ("jobs.estimate_seconds", self.jobs.estimate_seconds),
-            ("gpus.look_seconds", self.gpus.look_seconds),
-            ("sharing.profile_seconds", self.sharing.profile_seconds),
-            ("telemetry.interval_seconds", self.telemetry.interval_seconds),
-            ("telemetry.fine_hours", self.telemetry.fine_hours),
-            ("telemetry.keep_days", self.telemetry.keep_days),
-            ("watchmen.queue_timeout_seconds", self.watchmen.queue_timeout_seconds),
-        ];
-        let not_negative = [
-            ("jobs.grace_seconds", self.jobs.grace_seconds),
-            ("jobs.retry_delay_seconds", self.jobs.retry_delay_seconds),
-            ("jobs.restart_seconds", self.jobs.restart_seconds.unwrap_or(0.0)),
-            ("jobs.min_run_seconds", self.jobs.min_run_seconds.unwrap_or(0.0)),
-            ("watchmen.ping_seconds", self.watchmen.ping_seconds),
-        ];
-        for (field, value) in positive {
-            if !value.is_finite() || value <= 0.0 || value > 1e9 {
-                return wrong(field, format!("{value} is not a length of time; write a number above 0"));
-            }
-        }
-        for (field, value) in not_negative {
-            if !value.is_finite() || !(0.0..=1e9).contains(&value) {
-                return wrong(field, format!("{value} is not a length of time; write 0 or more"));
-            }
-        }
+        self.check_times()?;
         if let (Mechanism::Rounds, Some(restart)) = (self.mechanism, self.jobs.restart_seconds)
             && self.round_seconds < ROUND_RESTARTS_MIN * restart
         {
@@ -393,6 +367,39 @@ impl Config {
         }
         if let Err((field, problem)) = self.mail.check().and_then(|()| self.notify.check(&self.mail)) {
             return wrong(&field, problem);
+        }
+        Ok(())
+    }
+
+    /// Lengths of time.
+    fn check_times(&self) -> Result<(), ConfigError> {
+        let wrong = |field: &str, problem: String| Err(ConfigError::Value { field: field.to_owned(), problem });
+        let positive = [
+            ("round_seconds", self.round_seconds),
+            ("jobs.estimate_seconds", self.jobs.estimate_seconds),
+            ("gpus.look_seconds", self.gpus.look_seconds),
+            ("sharing.profile_seconds", self.sharing.profile_seconds),
+            ("telemetry.interval_seconds", self.telemetry.interval_seconds),
+            ("telemetry.fine_hours", self.telemetry.fine_hours),
+            ("telemetry.keep_days", self.telemetry.keep_days),
+            ("watchmen.queue_timeout_seconds", self.watchmen.queue_timeout_seconds),
+        ];
+        let not_negative = [
+            ("jobs.grace_seconds", self.jobs.grace_seconds),
+            ("jobs.retry_delay_seconds", self.jobs.retry_delay_seconds),
+            ("jobs.restart_seconds", self.jobs.restart_seconds.unwrap_or(0.0)),
+            ("jobs.min_run_seconds", self.jobs.min_run_seconds.unwrap_or(0.0)),
+            ("watchmen.ping_seconds", self.watchmen.ping_seconds),
+        ];
+        for (field, value) in positive {
+            if !value.is_finite() || value <= 0.0 || value > 1e9 {
+                return wrong(field, format!("{value} is not a length of time; write a number above 0"));
+            }
+        }
+        for (field, value) in not_negative {
+            if !value.is_finite() || !(0.0..=1e9).contains(&value) {
+                return wrong(field, format!("{value} is not a length of time; write 0 or more"));
+            }
         }
         Ok(())
     }

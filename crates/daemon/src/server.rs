@@ -129,6 +129,8 @@ fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
 }
 
 /// Runs a daemon until it is told to stop. `ready` is called once when it can be spoken to.
+///
+/// It is long because it is a list: the parts of the daemon, in the order in which they need each other. In pieces the order would be hidden.
 pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
     let uid = rustix::process::geteuid().as_raw();
     let files_before = raise_files();

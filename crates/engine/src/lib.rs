@@ -5,14 +5,16 @@
 //! what it did of it. The loop that joins the two is a [`Session`]: it can be stepped, forked, saved and replayed.
 
 pub mod explain;
+mod handovers;
 mod image;
 mod session;
 mod state;
 
+pub use handovers::Handover;
 pub use image::ImageError;
 pub use rota_core::event::Occasion;
 pub use session::{Moment, Pending, Session, Step, Tally, Wait, World};
-pub use state::{Handover, MinRun, Restart, State};
+pub use state::{MinRun, Restart, State};
 
 use rota_core::random::RandomStream;
 use rota_core::{Backfill, Bound, Event, EventKind, JobId, Plan, Preempt, Score, Snapshot, Span, Target, Time, Wish};

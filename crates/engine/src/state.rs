@@ -1,10 +1,11 @@
 //! The state of every job, GPU and node: a fold over events, the same in the simulated and the live world.
 
+use crate::Handover;
 use rota_core::event::EventKind;
 use rota_core::snapshot::{gpu_time, work_done};
 use rota_core::{
-    Binder, Bound, Companions, DependencyCondition, End, Event, GpuId, GpuList, JobChange, JobId, JobList, JobState, MilliGpu,
-    NewJob, NodeId, Phase, Renumbering, Slice, Span, Start, ThroughputTable, Time,
+    Binder, Bound, Companions, DependencyCondition, End, Event, GpuId, GpuList, JobChange, JobId, JobState, MilliGpu, NewJob,
+    NodeId, Phase, Renumbering, Slice, Span, ThroughputTable, Time,
 };
 use rota_place::pool::Pool;
 use serde::{Deserialize, Serialize};
@@ -47,18 +48,7 @@ impl Restart {
     }
 }
 
-/// GPUs that go to a job as soon as the jobs before it have left them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Handover {
-    /// The job that will start.
-    pub job: JobId,
-    /// The GPUs that the job will have.
-    pub gpus: GpuList,
-    /// The jobs that have not left yet.
-    pub after: JobList,
-}
-
-/// All jobs, GPUs and nodes now.
+/// All jobs, GPUs and nodes now. It has many fields because it is what all folds of the scheduler share; each is plain data.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct State {
     /// Jobs and cluster.
@@ -98,7 +88,7 @@ pub struct State {
     /// Jobs whose pace was set since the world last asked.
     paced: Vec<JobId>,
     /// Those among them that ran before, since the last decision.
-    repaced: Vec<JobId>,
+    pub(crate) repaced: Vec<JobId>,
     changed: Vec<JobId>,
     is_changed: Vec<bool>,
     doomed: Vec<JobId>,
@@ -270,40 +260,6 @@ impl State {
         }
     }
 
-    /// GPUs are kept for a job, beside those who are still on them.
-    fn promise(&mut self, job: JobId, gpus: &GpuList, after: &JobList) {
-        self.pool.take(gpus, self.slice(job));
-        self.jobs[job.index()].is_promised = true;
-        let leaving = after.iter().copied().filter(|other| self.jobs[other.index()].phase.has_gpus());
-        self.handovers.push(Handover { job, gpus: gpus.clone(), after: leaving.collect() });
-    }
-
-    /// Gives promised GPUs up.
-    fn break_promises(&mut self, is_broken: impl Fn(&Handover) -> bool) {
-        if self.handovers.is_empty() {
-            return;
-        }
-        for handover in std::mem::take(&mut self.handovers) {
-            if is_broken(&handover) {
-                self.pool.give(&handover.gpus, self.slice(handover.job));
-                self.jobs[handover.job.index()].is_promised = false;
-                // It stands among the waiting again, where it stood.
-                self.repaced.push(handover.job);
-            } else {
-                self.handovers.push(handover);
-            }
-        }
-    }
-
-    /// Jobs whose promised GPUs have all been left. The world starts them.
-    pub fn ready_handovers(&self) -> Vec<Start> {
-        let is_ready = |handover: &&Handover| {
-            handover.after.is_empty() && self.jobs[handover.job.index()].phase == Phase::Waiting && !self.is_drained
-        };
-        let ready = self.handovers.iter().filter(is_ready);
-        ready.map(|handover| Start { job: handover.job, gpus: handover.gpus.clone() }).collect()
-    }
-
     /// Drops the rows of jobs that are over and numbers the others anew, in the same order.
     pub fn renumber(&mut self, rows: &Renumbering) {
         Arc::make_mut(&mut self.bound).renumber(rows);
@@ -405,7 +361,7 @@ impl State {
         }
     }
 
-    fn slice(&self, job: JobId) -> Slice {
+    pub(crate) fn slice(&self, job: JobId) -> Slice {
         let shape = self.bound.shape(job);
         shape.slice()
     }

@@ -77,7 +77,7 @@ impl<P: Platform> LiveWorld<P> {
     /// The array with a key that is being made, if there is one. Its numbers are told when it is there.
     pub(crate) fn join_array(&mut self, uid: u32, key: &str, reply: Reply<Submitted>) -> Option<Reply<Submitted>> {
         let is_it = |array: &&mut PendingArray| array.caller.uid == uid && array.key.as_deref() == Some(key);
-        match self.arrays.iter_mut().find(is_it) {
+        match self.backlog.arrays.iter_mut().find(is_it) {
             Some(array) => {
                 array.replies.push((reply, true));
                 None
@@ -91,7 +91,7 @@ impl<P: Platform> LiveWorld<P> {
         match self.accept_array(ask, caller, state) {
             Ok(mut array) => {
                 array.replies.push((reply, false));
-                self.arrays.push_back(array);
+                self.backlog.arrays.push_back(array);
             }
             Err(refusal) => _ = reply.send(Err(refusal)),
         }
@@ -131,7 +131,7 @@ impl<P: Platform> LiveWorld<P> {
             })?;
             let made = there.map_or(0, |id| (id - first + 1) as usize);
             self.next_id = self.next_id.max(last + 1);
-            self.arrays.push_back(PendingArray { first, specs, made, caller, env, unmet, key, replies: Vec::new() });
+            self.backlog.arrays.push_back(PendingArray { first, specs, made, caller, env, unmet, key, replies: Vec::new() });
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl<P: Platform> LiveWorld<P> {
         if self.journal.retry_at.is_some() {
             return;
         }
-        let Some(mut array) = self.arrays.pop_front() else { return };
+        let Some(mut array) = self.backlog.arrays.pop_front() else { return };
         let mut accepted = Accepted::default();
         let end = (array.made + PART).min(array.specs.len());
         let origin = Origin { caller: &array.caller, env: &array.env, unmet: array.unmet };
@@ -152,12 +152,12 @@ impl<P: Platform> LiveWorld<P> {
         if self.commit(accepted.entries, events).is_err() {
             // The array is on the disk: it is accepted, and the rest of its jobs are made when there is room.
             array.answer();
-            self.arrays.push_front(array);
+            self.backlog.arrays.push_front(array);
             return;
         }
         array.made = end;
         if array.left() > 0 {
-            self.arrays.push_back(array);
+            self.backlog.arrays.push_back(array);
             return;
         }
         // If the store refuses, the next start finds that all of its jobs are there.

@@ -76,7 +76,7 @@ impl<P: Platform> LiveWorld<P> {
         }
         if self.commit(entries, events).is_err() {
             // Not lost: the supervisors' records stay where they are, and the store is tried again.
-            self.undelivered.append(&mut kept);
+            self.backlog.undelivered.append(&mut kept);
             return;
         }
         for (before, after, outcome) in &runs {

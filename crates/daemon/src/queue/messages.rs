@@ -83,7 +83,7 @@ impl<P: Platform> LiveWorld<P> {
         if self.journal.retry_at.is_some_and(|at| at <= now) {
             self.journal.retry_at = None;
             self.write_unwritten();
-            let ends = std::mem::take(&mut self.undelivered).into_iter().filter_map(|message| match message {
+            let ends = std::mem::take(&mut self.backlog.undelivered).into_iter().filter_map(|message| match message {
                 Message::Ended { job, attempt, outcome } => Some((job, attempt, outcome)),
                 _ => None,
             });
@@ -113,7 +113,7 @@ impl<P: Platform> LiveWorld<P> {
 
     /// The end of a run that was found rather than told.
     pub(crate) fn queue_end(&mut self, record: &JobRecord, outcome: Outcome) {
-        self.undelivered.push(Message::Ended { job: record.id, attempt: record.attempts, outcome });
+        self.backlog.undelivered.push(Message::Ended { job: record.id, attempt: record.attempts, outcome });
         self.retry_store_now();
     }
 

@@ -20,6 +20,7 @@ pub mod priority;
 pub mod records;
 pub mod restore;
 pub mod rows;
+pub mod submit_checks;
 pub mod switches;
 pub mod verbs;
 #[cfg(test)]

@@ -46,12 +46,18 @@ pub struct LiveWorld<P> {
     pub(crate) registry: Arc<Registry>,
     pub(crate) table: Arc<ThroughputTable>,
     pub(crate) next_id: u64,
+    pub(crate) backlog: Backlog,
+}
+
+/// What is known and not written down yet.
+#[derive(Default)]
+pub(crate) struct Backlog {
     /// Messages that the store could not take yet.
-    pub(crate) undelivered: Vec<Message>,
+    pub undelivered: Vec<Message>,
     /// Jobs that can never start, and of which the store could not take that yet.
-    doomed: Vec<JobId>,
+    pub doomed: Vec<JobId>,
     /// Arrays whose jobs are being made.
-    pub(crate) arrays: VecDeque<PendingArray>,
+    pub arrays: VecDeque<PendingArray>,
 }
 
 impl<P: Platform> LiveWorld<P> {
@@ -109,9 +115,7 @@ impl<P: Platform> LiveWorld<P> {
             registry,
             table: Arc::new(ThroughputTable::new("live")),
             next_id: last_job.max(on_disk) + 1,
-            undelivered: Vec::new(),
-            doomed: Vec::new(),
-            arrays: VecDeque::new(),
+            backlog: Backlog::default(),
         };
         world.take_up_arrays()?;
         Ok(world)
@@ -251,8 +255,8 @@ impl<P: Platform> World for LiveWorld<P> {
 
     fn poll(&mut self, state: &State, wait: Wait, events: &mut Vec<Event>) -> Step {
         self.note_decision();
-        if !self.doomed.is_empty() {
-            let doomed = std::mem::take(&mut self.doomed);
+        if !self.backlog.doomed.is_empty() {
+            let doomed = std::mem::take(&mut self.backlog.doomed);
             self.doom(&doomed, state, events);
         }
         if std::mem::take(&mut self.devices.are_stale) {
@@ -285,7 +289,7 @@ impl<P: Platform> World for LiveWorld<P> {
             let rest = due.then_some(self.pace.rest_until);
             let timers = self.records.next_timer().into_iter().chain(self.journal.retry_at).chain(plan_at);
             // Messages are taken between two parts of an array, and not waited for.
-            let part = (!self.arrays.is_empty() && self.journal.retry_at.is_none()).then_some(now);
+            let part = (!self.backlog.arrays.is_empty() && self.journal.retry_at.is_none()).then_some(now);
             let until = timers.chain(wait.until.filter(|until| *until > now)).chain(rest).chain(part).min();
             if let Err(error) = self.journal.flush_decisions() {
                 self.note_store::<()>(&Err(error));
@@ -339,7 +343,7 @@ impl<P: Platform> World for LiveWorld<P> {
         let failed = ids.map(|id| self.failed_dependency(id).into()).collect();
         if self.commit(failed, events).is_err() {
             // They stay doomed: the store is tried again.
-            self.doomed.extend_from_slice(jobs);
+            self.backlog.doomed.extend_from_slice(jobs);
         }
     }
 }
