@@ -274,6 +274,15 @@ impl<P: Platform> LiveWorld<P> {
         self.board.write().warnings.insert("alone", text.to_owned());
     }
 
+    /// Writes something small where the store refused last, so that it is known when it works again.
+    pub(crate) fn try_store(&mut self) {
+        let refused = self.board.read().warnings.contains_key("store");
+        if refused {
+            let outcome = self.journal.store.transaction(|writer| writer.set_meta("tried", "yes"));
+            self.note_store(&outcome);
+        }
+    }
+
     pub(crate) fn retry_store_later(&mut self) {
         self.journal.retry_at = Some(Time(self.platform.now().0 + STORE_RETRY_NS));
     }

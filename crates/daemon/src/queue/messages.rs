@@ -83,6 +83,7 @@ impl<P: Platform> LiveWorld<P> {
         if self.journal.retry_at.is_some_and(|at| at <= now) {
             self.journal.retry_at = None;
             self.write_unwritten();
+            self.try_store();
             let ends = std::mem::take(&mut self.backlog.undelivered).into_iter().filter_map(|message| match message {
                 Message::Ended { job, attempt, outcome } => Some((job, attempt, outcome)),
                 _ => None,
