@@ -77,6 +77,9 @@ impl Placer {
             self.type_orders.push(draft::type_order(shape, &snapshot.bound.speeds[shape.speeds as usize]));
         }
         match &target.wish {
+            Wish::Order { ranks, rule, lengths } if lengths.is_empty() && self.lengths.is_empty() => {
+                self.plan_order(snapshot, pool, ranks, rule, lengths)
+            }
             Wish::Order { ranks, rule, lengths } => {
                 let mut known = std::mem::take(&mut self.lengths);
                 if !lengths.is_empty() {

@@ -31,7 +31,7 @@ impl Site {
             let (believed_seconds, share_milli, memory_mib) = self.estimates.of(&record);
             api::PastJob {
                 job: record.view(&self.state_dir, None, None),
-                ask: record.spec.ask.clone(),
+                ask: api::Submit { command: Arc::new(record.command_in_short()), ..record.spec.ask.clone() },
                 arrived_at_ns: record.arrived_at,
                 believed_seconds,
                 share_milli,
