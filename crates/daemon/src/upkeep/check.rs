@@ -9,7 +9,7 @@ use crate::store::journal::QueueEvent;
 use crate::store::record::JobRecord;
 use crate::store::{Access, Archive, StoreError};
 use rota_core::event::EVENT_VERSION;
-use rota_exec::{Inspected, Stage, inspect};
+use rota_exec::{Inspected, RunIdentity, Stage, inspect};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -189,8 +189,8 @@ fn check_under_way(record: &JobRecord, inspected: std::io::Result<Inspected>, da
             return Some(Finding::problem(job, what, "the daemon tries again until it can"));
         }
     };
-    let is_another =
-        inspected.identity.is_some() && inspected.identity.as_ref().map(|id| id.as_str()) != record.identity.as_deref();
+    let found = inspected.identity.as_ref().map(RunIdentity::as_str);
+    let is_another = found.is_some() && found != record.identity.as_deref();
     if is_another {
         let what = format!("it is {word}, and its run directory is of another run");
         return Some(Finding::problem(job, what, "it becomes `lost`; what the other run left stays where it is"));

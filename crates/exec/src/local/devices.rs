@@ -70,6 +70,9 @@ struct Instruction {
     constant: i32,
 }
 
+/// Ends the program; its answer is in register 0.
+const EXIT: Instruction = Instruction { operation: 0x95, registers: 0, offset: 0, constant: 0 };
+
 impl DeviceFilter {
     /// Puts the filter on a cgroup.
     pub(crate) fn attach(&self, cgroup: &Path) -> io::Result<()> {
@@ -98,7 +101,6 @@ impl DeviceFilter {
             constant: constant.cast_signed(),
         };
         let answer = |value: i32| [Instruction { operation: 0xb7, registers: 0, offset: 0, constant: value }, EXIT];
-        const EXIT: Instruction = Instruction { operation: 0x95, registers: 0, offset: 0, constant: 0 };
         let minors = self.minors.iter().filter(|minor| **minor < CONTROL_MINOR_FIRST).collect::<Vec<_>>();
         let to_allowed = |done: usize| minors.len() - done + 2;
         let mut program = vec![
