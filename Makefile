@@ -73,6 +73,7 @@ bench: build
 	python3 benches/api.py $(ROTA)
 	python3 benches/peers.py $(ROTA)
 	python3 benches/history.py $(ROTA)
+	python3 benches/learn.py $(ROTA) $(wildcard ../shared/data/lublin/lublin-2.swf)
 	$(CARGO) run --release --locked -p rota-sim --example fork
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
