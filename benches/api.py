@@ -151,7 +151,7 @@ def streams(rota, folder, count, jobs):
 def settings(folder):
     path = os.path.join(folder, "config.toml")
     with open(path, "w") as file:
-        file.write("[http]\nrequests_per_second = 0.0\n")
+        file.write("[http]\nrequests_per_second = 0.0\n[limits]\nconnections_per_user = 4096\nstreams_per_user = 4096\nstreams_max = 4096\n")
     return path
 
 

@@ -25,6 +25,14 @@ Everything else is done with a client:
     for gpu in client.gpus():
         print(gpu.index, gpu.type, gpu.state, gpu.jobs)
 
+A training that may be stopped and goes on later with the very next batch wraps its loader:
+
+    batches = rota.Iterator(loader, save=save, load=load)               # submit it with `--preemptible`
+    for epoch in range(batches.epoch, 90):
+        for batch in batches:
+            train(batch)
+    batches.complete()
+
 `rota.Client(url=…, token=…)` speaks to a daemon over the network, and `rota.AsyncClient` has the same methods for asyncio.
 
 What the daemon says comes as records (`Job`, `Gpu`, `Status`, …) with typed fields: times are `datetime` in UTC, what is not
@@ -55,6 +63,8 @@ from ._errors import (
     Unreachable,
 )
 from ._jobs import After, Blocker, Event, Explanation, Job, Point, Samples
+from ._lease.iterator import Iterator
+from ._lease.vault import SaveFailed
 from ._machine import Gpu, GpuProcess, Session, Status, Token
 from ._past import Bar, GpuUse, Heatmap, HeatRow, NamedUse, Simulation, Timeline, TimelineGpu, Usage, Use, Waste
 from ._submission import JobOptions
@@ -82,6 +92,7 @@ __all__ = [
     "GpuUse",
     "HeatRow",
     "Heatmap",
+    "Iterator",
     "Job",
     "JobFailed",
     "JobOptions",
@@ -92,6 +103,7 @@ __all__ = [
     "Problem",
     "RotaError",
     "Samples",
+    "SaveFailed",
     "Session",
     "Simulation",
     "Status",

@@ -7,6 +7,7 @@ mod args;
 mod inputs;
 mod learn;
 mod live;
+mod measure;
 mod output;
 mod policies;
 mod shell;
@@ -37,7 +38,9 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Batch(args) => return live::jobs::batch(args),
         Command::Top(args) => return live::top::run(args),
         Command::Doctor(args) => return live::doctor::doctor(args),
+        Command::Check(args) => return live::daemon::check(args),
         Command::Supervise { dir } => return Ok(dir.as_ref().map_or_else(rota_exec::nurse, |dir| rota_exec::supervise(dir))),
+        Command::Gang { workers, command } => return live::jobs::gang(workers, command),
         Command::Keep => {
             rota_daemon::keep();
             return Ok(ExitCode::SUCCESS);
@@ -51,6 +54,8 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Policies(args) => policies::run(args),
         Command::Up(args) => live::daemon::up(args),
         Command::Down(args) => live::daemon::down(args),
+        Command::Backup(args) => live::daemon::backup(args),
+        Command::Restore(args) => live::daemon::restore(args),
         Command::Notify(args) => live::daemon::notify(&args.verb),
         Command::Config(args) => live::daemon::config(&args.verb),
         Command::Status(args) => live::machine::status(args),

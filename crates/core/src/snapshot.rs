@@ -74,8 +74,22 @@ pub struct JobState {
     pub failures: u32,
     /// Jobs it still waits for, and holds on it.
     pub blockers: u32,
-    /// GPUs that are promised to it and that other jobs are still leaving.
-    pub promised: GpuList,
+    /// Whether GPUs are promised to it that other jobs are still leaving.
+    pub is_promised: bool,
+    /// Whether it has told of work that it saved: that alone is kept when it loses its GPUs.
+    pub has_saved: bool,
+    /// How often it lost all work of a run because the scheduler took its GPUs away.
+    pub losses: u32,
+}
+
+/// A job that lost its work this often by being stopped for others runs to its end.
+pub const LOSSES_MAX: u32 = 2;
+
+impl JobState {
+    /// Whether the job is not stopped for others any more, because it lost its work too often.
+    pub fn is_spared(&self) -> bool {
+        self.losses >= LOSSES_MAX
+    }
 }
 
 /// Whether a policy is told how long jobs really run where their users gave no estimate.
@@ -111,12 +125,8 @@ pub struct JobView<'a> {
     pub job: &'a Job,
     /// What has become of it.
     pub state: &'a JobState,
-    /// Its best speed on this cluster.
-    pub best_speed: f64,
-    /// How long the job is believed to run, alone, on the reference GPU: its estimate, or its length where the policy may know that.
-    pub believed_work: Span,
-    /// How long the job will really run, where the policy may know that.
-    pub exact_work: Option<Span>,
+    bound: &'a Bound,
+    durations: Durations,
     now: Time,
     restart_cost: Span,
 }
@@ -125,6 +135,21 @@ impl JobView<'_> {
     /// The job's id.
     pub fn id(&self) -> JobId {
         self.job.id
+    }
+
+    /// The job's best speed on this cluster.
+    pub fn best_speed(&self) -> f64 {
+        self.bound.best_speed(self.job.id)
+    }
+
+    /// How long the job is believed to run, alone, on the reference GPU: its estimate, or its length where the policy may know that.
+    pub fn believed_work(&self) -> Span {
+        self.job.estimate.or_else(|| self.exact_work()).unwrap_or(UNKNOWN_WORK)
+    }
+
+    /// How long the job will really run, where the policy may know that.
+    pub fn exact_work(&self) -> Option<Span> {
+        (self.durations == Durations::Known).then(|| self.bound.truth(self.job.id).work)
     }
 
     /// Work done until now.
@@ -143,7 +168,7 @@ impl JobView<'_> {
 
     /// How long the job is believed to run, alone, on its best GPU type.
     pub fn believed_seconds(&self) -> f64 {
-        self.believed_work.at_speed(self.best_speed).seconds()
+        self.believed_work().at_speed(self.best_speed()).seconds()
     }
 
     /// How long the job is believed to need still on its best type, the restart it is in or would need included. Not on the type it
@@ -154,7 +179,7 @@ impl JobView<'_> {
             _ if self.state.starts > 0 => self.restart_cost,
             _ => Span::ZERO,
         };
-        starting + self.believed_work.minus(self.done()).at_speed(self.best_speed)
+        starting + self.believed_work().minus(self.done()).at_speed(self.best_speed())
     }
 }
 
@@ -189,12 +214,14 @@ pub struct Snapshot<'a> {
     pub nodes_up: &'a [bool],
     /// What others than the scheduler's jobs hold of each GPU, by id.
     pub outside: &'a [Slice],
-    /// How often that changed, so that whoever counted GPUs knows when to count again.
+    /// How often that or a node changed, so that whoever counted GPUs knows when to count again. Zero: every GPU is the scheduler's.
     pub outside_changes: u64,
     /// How long each GPU has worked for jobs that left it again, by id.
     pub gpu_busy: &'a [Span],
     /// What a job loses at the beginning of every run but its first.
     pub restart_cost: Span,
+    /// How long a job runs at the least before it is stopped for others.
+    pub min_run: Span,
     /// Whether the policy is told how long jobs really run.
     pub durations: Durations,
     /// Jobs whose phase changed since the last decision, without repeats, in order of change.
@@ -222,14 +249,17 @@ impl<'a> Snapshot<'a> {
         capacities
     }
 
-    /// Whether a job may be stopped for others: it runs, it lets itself be stopped, and its GPUs would then be free.
+    /// Whether a job may be stopped for others: it runs, it lets itself be stopped, it has run for long enough to be worth its start,
+    /// and its GPUs would then be free.
     pub fn may_stop(&self, job: JobId) -> bool {
         let state = &self.states[job.index()];
         let is_held = |gpu: &crate::GpuId| {
             let node = self.bound.cluster.gpus[gpu.index()].node;
             !self.nodes_up[node.index()] || self.outside.get(gpu.index()).is_some_and(|outside| outside.share > MilliGpu(0))
         };
-        state.phase == Phase::Running && self.bound.job(job).preemptible && !state.gpus.iter().any(is_held)
+        let is_new = self.now.since(state.since) < self.min_run;
+        let lets_itself = self.bound.job(job).preemptible && !state.is_spared() && !is_new;
+        state.phase == Phase::Running && lets_itself && !state.gpus.iter().any(is_held)
     }
 
     /// The GPU type a job runs on.
@@ -244,9 +274,8 @@ impl<'a> Snapshot<'a> {
         JobView {
             job: self.bound.job(job),
             state: &self.states[job.index()],
-            best_speed: self.bound.best_speed(job),
-            believed_work: self.believed_work(job),
-            exact_work: (self.durations == Durations::Known).then(|| self.bound.truth(job).work),
+            bound: self.bound,
+            durations: self.durations,
             now: self.now,
             restart_cost: self.restart_cost,
         }
@@ -254,10 +283,7 @@ impl<'a> Snapshot<'a> {
 
     /// How long a job is believed to run, alone, on the reference GPU: its estimate, or its length where the policy may know that.
     pub fn believed_work(&self, job: JobId) -> Span {
-        self.bound.job(job).estimate.unwrap_or_else(|| match self.durations {
-            Durations::Known => self.bound.truth(job).work,
-            Durations::Hidden => UNKNOWN_WORK,
-        })
+        self.view(job).believed_work()
     }
 
     /// How long a job is believed to run in all, as work: what the policy learned, or else [`Self::believed_work`].

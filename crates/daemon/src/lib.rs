@@ -3,13 +3,15 @@
 //! The path of a job: [`http`] takes a request and puts a message into the inbox; [`queue`] writes it to the [`store`] and tells the
 //! scheduler; the plan that comes back becomes processes on the [`machine`]; their ends come back as messages; [`view`] is what
 //! everybody else may look at. One thread does all of that in order ([`server`]), the loop being the one that simulations run in.
-//! [`api`] has the types of requests and answers, [`past`] what is read back from the store, [`memory`] how jobs share a GPU's memory.
+//! [`api`] has the types of requests and answers, [`past`] what is read back from the store, [`memory`] how jobs share a GPU's memory,
+//! [`upkeep`] backups and checks of a state directory.
 
 mod access;
 pub mod api;
 mod clock;
 pub mod config;
 mod http;
+mod lease;
 mod machine;
 mod memory;
 mod notify;
@@ -18,6 +20,7 @@ mod queue;
 mod server;
 mod simulate;
 mod store;
+pub mod upkeep;
 mod view;
 mod watchmen;
 

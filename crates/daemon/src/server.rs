@@ -5,6 +5,9 @@ use crate::clock::{SystemClock, boot_id, boot_ns, rfc3339, wall_ns};
 use crate::config::{Config, MetricsAccess};
 use crate::http::connections::raise_files;
 use crate::http::{Listener, Lists, Rates, Seats, Sessions, Site, Source, StatusBase, Streams, WatchmenRoutes, router, tls};
+use crate::lease::book::{Checkpoints, LeaseBook};
+use crate::lease::routes::LeaseService;
+use crate::lease::token::LeaseKey;
 use crate::machine::inventory::Machine;
 use crate::machine::monitor;
 use crate::machine::platform::{Message, message_of};
@@ -20,7 +23,7 @@ use crate::view::board::Board;
 use crate::view::relay::Relay;
 use crate::watchmen::keeper::Keeper;
 use rota_core::Time;
-use rota_engine::Session;
+use rota_engine::{Moment, Occasion, Session};
 use rota_exec::{Executor, LocalExecutor, LocalSettings};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -132,20 +135,14 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let _lock = take_state_dir(&options.state_dir, uid)?;
     let state_dir = options.state_dir.canonicalize().map_err(doing(options.state_dir.display().to_string()))?;
     let database = state_dir.join("rota.db");
-    let mut store = Store::open(&database)?;
+    let mut store = open_store(&database, options.policy.as_deref())?;
     let access = store.access();
     let config = options.config;
-    // The moment of the first start: what is told to others about this queue is told once, for this queue.
-    if store.meta("epoch_ns")?.is_none() {
-        store.transaction(|writer| writer.set_meta("epoch_ns", &wall_ns().to_string()))?;
-    }
-    if let Some(policy) = options.policy.as_ref().filter(|policy| store.meta("policy").ok().flatten().as_ref() != Some(policy)) {
-        store.transaction(|writer| writer.set_meta("policy", policy))?;
-    }
 
     let mut source = monitor::Source::open(options.virtual_gpus.as_deref())?;
     let devices = chosen(source.list()?, &config);
     let driver = source.driver();
+    make_device_files(&devices, uid);
     let compute = source.modes()?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
@@ -153,15 +150,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let board = Arc::new(Board::default());
     let (inbox, messages) = std::sync::mpsc::channel();
     let clock = SystemClock::from(first_moment(&mut store, &boot_id(), boot_ns())?);
-    let settings = LocalSettings {
-        node: host.as_str().into(),
-        state_dir: state_dir.clone(),
-        program: options.program.clone(),
-        arguments: vec!["__supervise".into()],
-        cgroup: config.jobs.cgroups.then(rota_exec::cgroup_root).flatten(),
-        mps_control: config.sharing.mps_control.clone(),
-        files_max: files_before,
-    };
+    let settings = local_settings(&host, &state_dir, &options.program, &config, files_before);
     let told = inbox.clone();
     let sink = Arc::new(move |event| _ = told.send(message_of(event)));
     let executor = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
@@ -171,28 +160,23 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     where_there_is_room(remember_gpus(&mut store, &machine))?;
     let estimates = crate::memory::book::estimates_of(&config, &machine);
     let requests = RunRequests::new(host.as_str().into(), &nodes, state_dir.clone(), &config);
+    let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
+    let requests = requests.with_leases(Arc::clone(&leases), options.program.clone(), devices.len());
     let platform = SystemPlatform::new(clock, messages, executor, requests);
     let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
-    let mut world = world.with_throughputs(options.throughputs).with_registry(options.registry);
+    let world = world.with_throughputs(options.throughputs).with_registry(options.registry);
+    let mut world = world.with_leases(Arc::clone(&leases));
     if access == Access::Alone {
         world.note_full_disk(&database);
     }
 
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(16)
-        .enable_all()
-        .build()
-        .map_err(doing("starting threads"))?;
+    let runtime = new_runtime().map_err(doing("starting threads"))?;
     let _inside = runtime.enter();
+    let lease_port = TcpListener::from_std(lease_port).map_err(doing("lease port"))?;
     let socket = state_dir.join("rota.sock");
     let ports = Ports::open(&config, &socket, uid, &runtime)?;
     if let Some(url) = &ports.http {
-        match std::fs::write(state_dir.join("http"), format!("{url}\n")) {
-            // Callers that look for the port by this file find none until the next start; `rota status` names it.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
-            written => written.map_err(doing("http"))?,
-        }
+        write_address(&state_dir, url).map_err(doing("http"))?;
     }
     // Without one, clients whose answers are held when the daemon is killed find their connections cut.
     let keeper = ports.clients.as_ref().and_then(|_| Keeper::start(&options.program).ok());
@@ -234,6 +218,8 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     world.adopt();
     let mut session = world.restore().map_err(ServeError::Policy)?;
     ports.serve(&site, &config, &runtime);
+    let service = LeaseService { book: leases, board: Arc::clone(&board), inbox: inbox.clone() };
+    runtime.spawn(axum::serve(lease_port, crate::lease::routes::routes(Arc::new(service))).into_future());
 
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox).map_err(doing("watching GPUs"))?;
@@ -247,6 +233,64 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     _ = runtime.block_on(tokio::time::timeout(Duration::from_millis(500), site.watchmen.close()));
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(())
+}
+
+/// How runs are made on this machine.
+fn local_settings(host: &str, state_dir: &Path, program: &Path, config: &Config, files_before: Option<u64>) -> LocalSettings {
+    LocalSettings {
+        node: host.into(),
+        state_dir: state_dir.to_owned(),
+        program: program.to_owned(),
+        arguments: vec!["__supervise".into()],
+        cgroup: config.jobs.cgroups.then(rota_exec::cgroup_root).flatten(),
+        mps_control: config.sharing.mps_control.clone(),
+        hardening: rota_exec::Hardening {
+            isolates_devices: config.jobs.isolate_devices,
+            no_new_privileges: config.jobs.no_new_privileges,
+        },
+        files_max: files_before,
+    }
+}
+
+/// The leases of jobs, and the port of the service that jobs ask about them.
+fn open_leases(
+    state_dir: &Path,
+    config: &Config,
+    clock: SystemClock,
+) -> Result<(Arc<LeaseBook>, std::net::TcpListener), ServeError> {
+    let key = LeaseKey::of(state_dir).map_err(doing("lease-key"))?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, config.lease_port));
+    let port = crate::lease::port::open(state_dir, config.lease_port).map_err(|source| ServeError::Port { address, source })?;
+    let address = port.local_addr().map_err(doing("lease port"))?;
+    let checkpoints = Checkpoints::new(state_dir, config);
+    Ok((Arc::new(LeaseBook::new(key, address, checkpoints, clock, config)), port))
+}
+
+fn open_store(database: &Path, policy: Option<&str>) -> Result<Store, StoreError> {
+    let mut store = Store::open(database)?;
+    // The moment of the first start: what is told to others about this queue is told once, for this queue.
+    if store.meta("epoch_ns")?.is_none() {
+        store.transaction(|writer| writer.set_meta("epoch_ns", &wall_ns().to_string()))?;
+    }
+    if let Some(policy) = policy
+        && store.meta("policy")?.as_deref() != Some(policy)
+    {
+        store.transaction(|writer| writer.set_meta("policy", policy))?;
+    }
+    Ok(store)
+}
+
+fn new_runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).max_blocking_threads(16).enable_all().build()
+}
+
+/// Writes down where the port is, for callers that look for it.
+fn write_address(state_dir: &Path, url: &str) -> io::Result<()> {
+    match std::fs::write(state_dir.join("http"), format!("{url}\n")) {
+        // On a full disk they find none until the next start; `rota status` names it.
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
+        written => written,
+    }
 }
 
 /// Where the daemon can be spoken to.
@@ -302,6 +346,7 @@ pub fn run<P: crate::machine::platform::Platform>(session: &mut Session<LiveWorl
     run_until_exit(session)?;
     session.world.write_samples(wall_ns() / 1_000_000_000);
     save_image(session);
+    session.world.journal.store.checkpoint();
     Ok(())
 }
 
@@ -323,10 +368,22 @@ pub(crate) fn run_until_exit<P: crate::machine::platform::Platform>(
             }
         }
         match session.world.take_leave() {
+            Some(Leave::PlanRound) => plan_round(session),
             Some(Leave::SetPolicy(policy)) => set_policy(session, &policy).map_err(ServeError::Policy)?,
             Some(Leave::Exit) | None => return Ok(()),
         }
     }
+}
+
+/// Finds out at half time who will have to leave when the round ends, if nothing happens until then: those alone are not given longer
+/// leases.
+fn plan_round<P: crate::machine::platform::Platform>(session: &mut Session<LiveWorld<P>>) {
+    let Some(end) = session.world.end_of_round() else { return };
+    let mut engine = session.engine.clone();
+    engine.look(Moment { now: end, occasion: Occasion::Tick });
+    let target = engine.ask();
+    let plan = engine.plan(&target);
+    session.world.plan_leaves(&plan.stops);
 }
 
 /// The queue's time goes on where it was. It follows the clock that counts from boot, which nobody can set, and stands still while the
@@ -364,6 +421,16 @@ fn remember_gpus(store: &mut Store, machine: &Machine) -> Result<(), StoreError>
     })
 }
 
+/// CUDA makes the device of unified memory by itself, with a program that takes the rights of root. Jobs may not have those, so it is made
+/// before the first of them.
+fn make_device_files(devices: &[rota_gpu::Device], uid: u32) {
+    let has_files = devices.iter().any(|device| device.minor.is_some());
+    if uid == 0 && has_files && !Path::new("/dev/nvidia-uvm").exists() {
+        // Where there is no such program, the files are made by others, or CUDA says what it lacks.
+        _ = std::process::Command::new("nvidia-modprobe").args(["-u", "-c=0"]).stdin(std::process::Stdio::null()).output();
+    }
+}
+
 fn chosen(devices: Vec<rota_gpu::Device>, config: &Config) -> Vec<rota_gpu::Device> {
     let only = &config.gpus.only;
     let is_chosen = |device: &rota_gpu::Device| {
@@ -373,7 +440,7 @@ fn chosen(devices: Vec<rota_gpu::Device>, config: &Config) -> Vec<rota_gpu::Devi
 }
 
 /// Makes the state directory ours, alone.
-fn take_state_dir(dir: &Path, uid: u32) -> Result<File, ServeError> {
+pub(crate) fn take_state_dir(dir: &Path, uid: u32) -> Result<File, ServeError> {
     let shown = dir.display().to_string();
     // Others must reach the socket of a root daemon; nobody else's business otherwise.
     let mode = if uid == 0 { 0o755 } else { 0o700 };

@@ -101,12 +101,11 @@ impl State {
             if !shape.types.contains(place.gpu_type) || only.is_some_and(|only| !only.contains(&gpu)) {
                 continue;
             }
-            match self.gpu_blocker(job, gpu, &jobs_on[index]) {
-                Some(blocker) => blocked.push((gpu, blocker)),
-                None => {
-                    free.push(gpu);
-                    *free_of_type.entry(place.gpu_type).or_insert(0_u32) += 1;
-                }
+            if let Some(cause) = self.gpu_blocker(job, gpu, &jobs_on[index]) {
+                blocked.push((gpu, cause));
+            } else {
+                free.push(gpu);
+                *free_of_type.entry(place.gpu_type).or_insert(0_u32) += 1;
             }
         }
         if free_of_type.values().any(|free| *free >= shape.gpus) {

@@ -12,13 +12,36 @@ mod state;
 pub use image::ImageError;
 pub use rota_core::event::Occasion;
 pub use session::{Moment, Pending, Session, Step, Tally, Wait, World};
-pub use state::{Handover, Restart, State};
+pub use state::{Handover, MinRun, Restart, State};
 
 use rota_core::random::RandomStream;
-use rota_core::{Backfill, Bound, Durations, Event, EventKind, JobId, Plan, Preempt, Score, Snapshot, Span, Target, Time, Wish};
+use rota_core::{Backfill, Bound, Event, EventKind, JobId, Plan, Preempt, Score, Snapshot, Span, Target, Time, Wish};
 use rota_place::Placer;
 use rota_policy::{Configured, Context};
 use std::sync::Arc;
+
+/// What a decision goes by. A macro, because it borrows all of the state but the pool, which a plan is tried out on.
+macro_rules! snapshot {
+    ($state:expr, $look:expr, $round:expr, $durations:expr) => {
+        Snapshot {
+            now: $look.moment.now,
+            round: $round,
+            is_tick: $look.moment.occasion == Occasion::Tick,
+            bound: &$state.bound,
+            states: &$state.jobs,
+            nodes_up: &$state.nodes_up,
+            outside: &$state.outside,
+            outside_changes: $state.outside_changes,
+            gpu_busy: &$state.gpu_busy,
+            restart_cost: $state.restart.cost,
+            min_run: $state.restart.min_run(),
+            durations: $durations,
+            changed: &$look.changed,
+            lengths: &[],
+            repaced: &$look.repaced,
+        }
+    };
+}
 
 /// Rows of jobs that are over before they are dropped from the tables, at the least.
 const ENDED_ROWS_MIN: usize = 1000;
@@ -124,7 +147,7 @@ impl Engine {
 
     /// What a decision goes by; `None` unless one is due.
     pub fn snapshot(&self) -> Option<Snapshot<'_>> {
-        self.look.as_ref().map(|look| snapshot(&self.state, look, self.round_seen(), self.policy.durations))
+        self.look.as_ref().map(|look| snapshot!(self.state, look, self.round_seen(), self.policy.durations))
     }
 
     /// The length of a round, for a policy that waits for its end.
@@ -136,7 +159,7 @@ impl Engine {
     pub fn ask(&mut self) -> Target {
         let round = self.round_seen();
         let Some(look) = &self.look else { return Target { wish: Wish::Nothing, review_at: self.review_at } };
-        let snapshot = snapshot(&self.state, look, round, self.policy.durations);
+        let snapshot = snapshot!(self.state, look, round, self.policy.durations);
         self.policy.policy.decide(&snapshot, &mut self.context)
     }
 
@@ -159,19 +182,19 @@ impl Engine {
             Wish::Nothing => (None, Preempt::Never),
         };
         self.wants_follow_up = preempt == Preempt::Always && round.is_none();
-        // The pool is tried out and put back, so it is lent to the placer while everything else is looked at.
-        let mut pool = std::mem::take(&mut self.state.pool);
-        let snapshot = snapshot(&self.state, &look, round, self.policy.durations);
-        let plan = self.placer.plan(&snapshot, &mut pool, target);
+        // The pool is tried out and put back, while everything else is looked at.
+        let state = &mut self.state;
+        let snapshot = snapshot!(state, look, round, self.policy.durations);
+        let plan = self.placer.plan(&snapshot, &mut state.pool, target);
         // Where everybody holds a promise, a promised start is a moment to decide at even if nothing else happens then.
         let everybody = rule.is_some_and(|rule| rule.backfill == Backfill::Conservative);
         let promised = plan.promises.iter().map(|promise| promise.start).filter(|_| everybody).min();
-        self.review_at = target.review_at.into_iter().chain(promised).filter(|at| *at > now).min();
         #[cfg(debug_assertions)]
         if let Err(violation) = rota_core::check::check(&snapshot, &plan) {
             panic!("unsound plan at {now}: {violation}: {plan:?}");
         }
-        self.state.pool = pool;
+        let ripe = self.state.next_ripe(now);
+        self.review_at = target.review_at.into_iter().chain(promised).chain(ripe).filter(|at| *at > now).min();
         self.state.recycle_changed(look.changed);
         plan
     }
@@ -193,25 +216,6 @@ impl Engine {
         self.placer.renumber(rows);
         self.policy.policy.renumber(rows);
         self.parked.iter_mut().for_each(|parked| parked.policy.renumber(rows));
-    }
-}
-
-fn snapshot<'a>(state: &'a State, look: &'a Look, round: Option<Span>, durations: Durations) -> Snapshot<'a> {
-    Snapshot {
-        now: look.moment.now,
-        round,
-        is_tick: look.moment.occasion == Occasion::Tick,
-        bound: &state.bound,
-        states: &state.jobs,
-        nodes_up: &state.nodes_up,
-        outside: &state.outside,
-        outside_changes: state.outside_changes,
-        gpu_busy: &state.gpu_busy,
-        restart_cost: state.restart.cost,
-        durations,
-        changed: &look.changed,
-        lengths: &[],
-        repaced: &look.repaced,
     }
 }
 

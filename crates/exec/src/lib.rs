@@ -39,8 +39,10 @@ pub use executor::*;
 
 pub use local::adopt::{AdoptError, Adopted, LostReason, adopt};
 pub use local::cgroup::cgroup_root;
-pub use local::executor::{LocalExecutor, LocalNode, LocalSettings};
+pub use local::devices::{DeviceFilter, NVIDIA_MAJOR};
+pub use local::executor::{Hardening, LocalExecutor, LocalNode, LocalSettings};
 pub use local::identity::{Identity, parent_of};
+pub use local::inspect::{Inspected, Stage, inspect};
 pub use local::launch::{LaunchError, Launcher, Supervisor};
 pub use local::leftovers::{job_processes, job_processes_in, kill_leftovers};
 pub use local::nursery::nurse;

@@ -23,7 +23,7 @@ pub fn fill(draft: &mut Draft<'_>, wanted: &[(JobId, Option<GpuTypeId>)], pairs:
     let mut stays = wanted.iter().map(on_type).collect::<Vec<_>>();
     let mut guests = settle_pairs(snapshot, wanted, pairs, &mut stays);
     let is_pinned = |job: JobId| snapshot.type_now(job).is_some() && !snapshot.may_stop(job);
-    let is_promised = |job: JobId| !snapshot.states[job.index()].promised.is_empty();
+    let is_promised = |job: JobId| snapshot.states[job.index()].is_promised;
     let mut some_pinned = false;
     for (&(job, _), stays) in wanted.iter().zip(&mut stays) {
         if is_pinned(job) || is_promised(job) {

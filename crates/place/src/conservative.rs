@@ -3,10 +3,11 @@
 //! A promise is made when a job enters the reach of the planner, from the jobs before it alone, and from then on only moves earlier.
 //! It is kept as long as running jobs end no later than believed and no node is lost; otherwise all promises are made anew.
 
+use crate::calendar::Calendar;
 use crate::draft::Draft;
 use crate::queue::Queue;
 use crate::releases::releases;
-use rota_core::{GpuTypeId, JobId, Promise, Time};
+use rota_core::{GpuId, GpuList, GpuTypeId, JobId, Promise, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -20,11 +21,13 @@ pub struct Promises {
     nodes_up: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Slot {
     start: Time,
     end: Time,
     gpu_type: GpuTypeId,
+    /// The very GPUs, where a waiting job keeps to certain GPUs or nodes; otherwise any will do.
+    gpus: GpuList,
 }
 
 impl Promises {
@@ -39,34 +42,30 @@ impl Promises {
 pub fn fill(queue: &mut Queue, draft: &mut Draft<'_>, promises: &mut Promises, depth: usize) {
     let snapshot = draft.snapshot;
     let jobs = queue.first_waiting(depth);
-    let mut profile = Profile::now(queue, draft);
+    let mut profile = Profile::now(queue, draft, &jobs);
     let nodes_up = snapshot.nodes_up.iter().filter(|up| **up).count();
     let upset = queue.take_plans_upset() || nodes_up != promises.nodes_up;
     promises.nodes_up = nodes_up;
-    let mut slots = HashMap::with_capacity(jobs.len());
-    for &job in &jobs {
-        let kept = promises.slots.get(&job).filter(|slot| profile.holds(slot, snapshot.bound.job(job).gpus, snapshot.now));
-        if let Some(&slot) = kept {
-            profile.occupy(slot, snapshot.bound.job(job).gpus);
-            slots.insert(job, slot);
-        }
-    }
+    let mut slots = kept_promises(&mut profile, draft, promises, &jobs);
     let mut passes = if upset { PASSES_MAX } else { 1 };
     while passes > 0 {
         passes -= 1;
         let mut moved = false;
         for &job in &jobs {
-            let gpus = snapshot.bound.job(job).gpus;
-            let before = slots.get(&job).copied();
+            let before = slots.get(&job);
+            let start_before = before.map(|slot| slot.start);
             match before {
                 Some(_) if !upset => continue,
-                Some(slot) => profile.vacate(slot, gpus),
+                Some(slot) => profile.vacate(slot, snapshot.bound.job(job).gpus),
                 None => {}
             }
-            let Some(slot) = earliest(&profile, draft, job) else { continue };
-            profile.occupy(slot, gpus);
+            let Some(slot) = earliest(&profile, draft, job) else {
+                slots.remove(&job);
+                continue;
+            };
+            profile.occupy(&slot, snapshot.bound.job(job).gpus);
+            moved |= start_before.is_some_and(|before| before != slot.start);
             slots.insert(job, slot);
-            moved |= before.is_some_and(|before| before.start != slot.start);
         }
         if !moved {
             break;
@@ -74,8 +73,8 @@ pub fn fill(queue: &mut Queue, draft: &mut Draft<'_>, promises: &mut Promises, d
     }
     for job in jobs {
         let Some(slot) = slots.get(&job) else { continue };
-        let due = slot.start <= snapshot.now;
-        if due && draft.try_start_on(job, slot.gpu_type) {
+        let is_due = slot.start <= snapshot.now;
+        if is_due && draft.try_start_avoiding(job, slot.gpu_type, &promised_to_others(&slots, job, slot)) {
             queue.withdraw(job, draft.shape_id(job));
             slots.remove(&job);
         } else {
@@ -85,29 +84,67 @@ pub fn fill(queue: &mut Queue, draft: &mut Draft<'_>, promises: &mut Promises, d
     promises.slots = slots;
 }
 
+/// The promises that still hold.
+fn kept_promises(profile: &mut Profile, draft: &Draft<'_>, promises: &Promises, jobs: &[JobId]) -> HashMap<JobId, Slot> {
+    let mut before = jobs.iter().filter_map(|job| Some((promises.slots.get(job)?, *job))).collect::<Vec<_>>();
+    // In order of their starts, slots without GPUs of their own find GPUs whenever there are enough of them.
+    before.sort_by_key(|(slot, _)| slot.start);
+    let mut slots = HashMap::with_capacity(jobs.len());
+    for (slot, job) in before {
+        if let Some(slot) = profile.kept(slot, draft, job) {
+            profile.occupy(&slot, draft.snapshot.bound.job(job).gpus);
+            slots.insert(job, slot);
+        }
+    }
+    slots
+}
+
+/// GPUs that are promised to other jobs before this one is believed to end.
+fn promised_to_others(slots: &HashMap<JobId, Slot>, job: JobId, slot: &Slot) -> Vec<GpuId> {
+    if slot.gpus.is_empty() {
+        return Vec::new();
+    }
+    let others = slots.iter().filter(|(other, theirs)| **other != job && theirs.start < slot.end);
+    let mut gpus = others.flat_map(|(_, theirs)| &theirs.gpus).copied().collect::<Vec<_>>();
+    gpus.sort_unstable();
+    gpus.dedup();
+    gpus
+}
+
 /// The earliest slot of a job on any of its types.
 fn earliest(profile: &Profile, draft: &Draft<'_>, job: JobId) -> Option<Slot> {
-    let snapshot = draft.snapshot;
-    let gpus = snapshot.bound.job(job).gpus;
     let slots = draft.types_of(job).iter().filter_map(|&gpu_type| {
-        let run = snapshot.believed_run(job, gpu_type);
-        let start = profile.types[gpu_type.index()].earliest(i64::from(gpus), run)?;
-        Some(Slot { start, end: start + run, gpu_type })
+        let run = draft.snapshot.believed_run(job, gpu_type);
+        let (start, gpus) = match profile {
+            Profile::Numbers(types) => {
+                let gpus = i64::from(draft.snapshot.bound.job(job).gpus);
+                (types[gpu_type.index()].earliest(gpus, run)?, GpuList::new())
+            }
+            Profile::Gpus(calendar) => calendar.gang(draft, job, gpu_type, run, draft.snapshot.now)?,
+        };
+        Some(Slot { start, end: start + run, gpu_type, gpus })
     });
     slots.min_by_key(|slot| slot.start)
 }
 
-/// Free GPUs over time, by type.
-struct Profile {
-    types: Vec<Steps>,
+/// What is free over time.
+enum Profile {
+    /// The number of free GPUs by type: enough where one GPU of a type is as good as another.
+    Numbers(Vec<Steps>),
+    /// GPU by GPU, where a waiting job keeps to certain GPUs or nodes.
+    Gpus(Calendar),
 }
 
-/// A step function: from each moment on, so many GPUs are free. The last step lasts for ever.
-struct Steps(Vec<(Time, i64)>);
-
 impl Profile {
-    fn now(queue: &Queue, draft: &Draft<'_>) -> Self {
+    fn now(queue: &Queue, draft: &Draft<'_>, jobs: &[JobId]) -> Self {
         let snapshot = draft.snapshot;
+        let is_particular = |job: &JobId| {
+            let shape = snapshot.bound.shape(*job);
+            shape.nodes_max > 0 || shape.only.is_some()
+        };
+        if jobs.iter().any(is_particular) {
+            return Self::Gpus(Calendar::now(queue, draft));
+        }
         let mut types = (0..snapshot.bound.cluster.types.len())
             .map(|index| Steps(vec![(snapshot.now, i64::from(draft.pool.idle_of(GpuTypeId::from_index(index))))]))
             .collect::<Vec<_>>();
@@ -119,23 +156,48 @@ impl Profile {
                 None => {}
             }
         }
-        Self { types }
+        Self::Numbers(types)
     }
 
-    /// Whether a promise can still be kept.
-    fn holds(&self, slot: &Slot, gpus: u32, now: Time) -> bool {
-        let start = slot.start.max(now);
-        start == slot.start && self.types[slot.gpu_type.index()].least(slot.start, slot.end) >= i64::from(gpus)
+    /// The slot of a job if its promise can still be kept.
+    fn kept(&self, slot: &Slot, draft: &Draft<'_>, job: JobId) -> Option<Slot> {
+        if slot.start < draft.snapshot.now {
+            return None;
+        }
+        match self {
+            Self::Numbers(types) => {
+                let least = types[slot.gpu_type.index()].least(slot.start, slot.end);
+                (least >= i64::from(draft.snapshot.bound.job(job).gpus)).then(|| Slot { gpus: GpuList::new(), ..slot.clone() })
+            }
+            Self::Gpus(calendar) if slot.gpus.is_empty() => {
+                let run = slot.end.since(slot.start);
+                let (start, gpus) = calendar.gang(draft, job, slot.gpu_type, run, slot.start)?;
+                (start == slot.start).then(|| Slot { gpus, ..slot.clone() })
+            }
+            Self::Gpus(calendar) => {
+                let is_free = |gpu: &GpuId| calendar.is_free(*gpu, slot.start, slot.end);
+                slot.gpus.iter().all(is_free).then(|| slot.clone())
+            }
+        }
     }
 
-    fn occupy(&mut self, slot: Slot, gpus: u32) {
-        self.types[slot.gpu_type.index()].add(slot.start, slot.end, -i64::from(gpus));
+    fn occupy(&mut self, slot: &Slot, gpus: u32) {
+        match self {
+            Self::Numbers(types) => types[slot.gpu_type.index()].add(slot.start, slot.end, -i64::from(gpus)),
+            Self::Gpus(calendar) => calendar.take(&slot.gpus, slot.start, slot.end),
+        }
     }
 
-    fn vacate(&mut self, slot: Slot, gpus: u32) {
-        self.types[slot.gpu_type.index()].add(slot.start, slot.end, i64::from(gpus));
+    fn vacate(&mut self, slot: &Slot, gpus: u32) {
+        match self {
+            Self::Numbers(types) => types[slot.gpu_type.index()].add(slot.start, slot.end, i64::from(gpus)),
+            Self::Gpus(calendar) => calendar.give(&slot.gpus, slot.start, slot.end),
+        }
     }
 }
+
+/// A step function: from each moment on, so many GPUs are free. The last step lasts for ever.
+struct Steps(Vec<(Time, i64)>);
 
 impl Steps {
     /// Adds to the free GPUs from `start` until `end`.

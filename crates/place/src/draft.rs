@@ -71,6 +71,38 @@ impl<'a> Draft<'a> {
         true
     }
 
+    /// Starts a job on one type if it fits there without certain GPUs, each named once.
+    pub fn try_start_avoiding(&mut self, job: JobId, gpu_type: GpuTypeId, avoided: &[GpuId]) -> bool {
+        self.pool.withhold(avoided);
+        let started = self.try_start_on(job, gpu_type);
+        self.pool.restore(avoided);
+        started
+    }
+
+    /// The GPUs that a job would get now without certain GPUs, each named once.
+    pub fn gang_avoiding(&mut self, job: JobId, avoided: &[GpuId]) -> Option<GpuList> {
+        let (bound, types) = (self.snapshot.bound, self.types_of(job));
+        // What is only looked up draws nothing, so that later placements are the same with and without it.
+        let score = if self.chooser.score == Score::Random { Score::Consolidate } else { self.chooser.score };
+        let mut chooser = Chooser { score, gpu_busy: self.chooser.gpu_busy, stream: self.chooser.stream };
+        self.pool.withhold(avoided);
+        let gang = types.iter().find_map(|&gpu_type| fit::find(self.pool, bound, bound.shape(job), gpu_type, &mut chooser));
+        self.pool.restore(avoided);
+        gang
+    }
+
+    /// Takes a job off its GPUs to see what would fit then. It must be put back.
+    pub fn lift(&mut self, job: JobId) {
+        let gpus = self.gpus_of(job).clone();
+        self.pool.give(&gpus, self.slice(job));
+    }
+
+    /// Puts a lifted job back.
+    pub fn put_back(&mut self, job: JobId) {
+        let gpus = self.gpus_of(job).clone();
+        self.pool.take(&gpus, self.slice(job));
+    }
+
     /// Starts a job on the GPUs of another, alone there until now, if they can share that type.
     pub fn try_start_beside(&mut self, job: JobId, host: JobId, gpu_type: GpuTypeId) -> bool {
         let started = self.plan.starts.iter().find(|start| start.job == host).map(|start| &start.gpus);

@@ -2,12 +2,13 @@
 //!
 //! The path: [`queue`] keeps jobs in rank order, [`pool`] knows what is free, [`fit`] chooses GPUs for one gang, [`draft`] is the
 //! try-and-roll-back statement in which a plan is made. Three ways to fill the cluster use them: in rank order with or without a
-//! reservation for the head ([`order`]), with a reservation for everybody ([`conservative`]), and by preemption ([`preempt`]); a policy that names the
+//! reservation for the head ([`order`]), with a reservation for everybody ([`conservative`], on a `calendar` where it matters which GPUs), and by preemption ([`preempt`]); a policy that names the
 //! types itself is followed ([`assignment`]), and its gangs are kept on one node where that pays ([`together`]).
 //! Nothing here knows time beyond the snapshot's, and a plan is made without changing the pool: the world's events do that.
 
 pub mod assignment;
 mod bits;
+mod calendar;
 pub mod conservative;
 pub mod draft;
 pub mod fit;
@@ -76,6 +77,9 @@ impl Placer {
             self.type_orders.push(draft::type_order(shape, &snapshot.bound.speeds[shape.speeds as usize]));
         }
         match &target.wish {
+            Wish::Order { ranks, rule, lengths } if lengths.is_empty() && self.lengths.is_empty() => {
+                self.plan_order(snapshot, pool, ranks, rule, lengths)
+            }
             Wish::Order { ranks, rule, lengths } => {
                 let mut known = std::mem::take(&mut self.lengths);
                 if !lengths.is_empty() {

@@ -79,6 +79,13 @@ pub(crate) struct TypeRoom {
     pub partly_used: BTreeSet<(i64, i32, GpuId)>,
 }
 
+/// Whether a GPU can be found by a search.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listed {
+    Yes,
+    No,
+}
+
 /// What is free, everywhere.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pool {
@@ -202,6 +209,27 @@ impl Pool {
         });
     }
 
+    /// Keeps GPUs out of every search until [`Pool::restore`]. Nothing may be taken or given on them in between, and each is named once.
+    pub(crate) fn withhold(&mut self, gpus: &[GpuId]) {
+        self.each_block_run(gpus, |pool, gpu| pool.set_listed(gpu, Listed::No));
+    }
+
+    /// Shows withheld GPUs again.
+    pub(crate) fn restore(&mut self, gpus: &[GpuId]) {
+        self.each_block_run(gpus, |pool, gpu| pool.set_listed(gpu, Listed::Yes));
+    }
+
+    fn set_listed(&mut self, gpu: GpuId, listed: Listed) {
+        let room = self.rooms[gpu.index()];
+        let block = &mut self.blocks[self.block_of[gpu.index()] as usize];
+        let partly_used = &mut self.types[block.gpu_type.index()].partly_used;
+        match (room.jobs, listed) {
+            (0, _) => block.set_idle(gpu, listed == Listed::Yes),
+            (_, Listed::Yes) if room.share > 0 => _ = partly_used.insert((room.memory_mib, room.share, gpu)),
+            _ => _ = partly_used.remove(&(room.memory_mib, room.share, gpu)),
+        }
+    }
+
     /// Marks a node as lost or returned. Its jobs must be gone.
     pub fn set_node_up(&mut self, node: NodeId, up: bool) {
         for number in 0..self.blocks.len() as u32 {
@@ -243,6 +271,11 @@ impl Pool {
     /// Number of jobs on a GPU.
     pub fn jobs_on(&self, gpu: GpuId) -> u16 {
         self.rooms[gpu.index()].jobs
+    }
+
+    /// Whether the node of a GPU is up.
+    pub(crate) fn is_up(&self, gpu: GpuId) -> bool {
+        self.blocks[self.block_of[gpu.index()] as usize].up
     }
 
     /// Share in use on a GPU.

@@ -98,12 +98,13 @@ impl Queue {
         let key = RankKey::new(self.entries[job.index()].rank);
         let standing = match state.phase {
             // A job whose GPUs are promised to it is only waiting for others to leave them.
-            Phase::Waiting if state.promised.is_empty() => Standing::Waiting(key),
+            Phase::Waiting if !state.is_promised => Standing::Waiting(key),
             Phase::Running | Phase::Stopping if self.index.by_rank || self.index.by_end => {
                 let gpu_type =
                     state.gpus.first().map(|gpu| snapshot.bound.cluster.gpus[gpu.index()].gpu_type).unwrap_or_default();
                 let left = snapshot.length(job).likely.minus(state.done);
-                let stoppable = state.phase == Phase::Running && snapshot.bound.job(job).preemptible;
+                let lets_itself = snapshot.bound.job(job).preemptible && !state.is_spared();
+                let stoppable = state.phase == Phase::Running && lets_itself;
                 Standing::Running { key, gpu_type, end: state.paced_from + left.at_speed(state.speed), stoppable }
             }
             _ => Standing::Nowhere,

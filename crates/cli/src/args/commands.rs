@@ -2,9 +2,9 @@
 
 use super::{AllocArgs, LearnArgs, PoliciesArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
 use crate::live::args::{
-    BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs, NotifyArgs,
-    PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs,
-    WaitArgs,
+    BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs,
+    NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, RestoreArgs, SubmitArgs,
+    TokenArgs, TopArgs, UpArgs, WaitArgs,
 };
 use clap::{Args, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -68,7 +68,7 @@ pub enum Command {
     Trace(TraceArgs),
     /// Divide the GPUs' time among jobs once, with a proof of how good the division is
     Alloc(AllocArgs),
-    /// Look into and convert throughput tables, and estimate what they lack
+    /// Look into and convert throughput tables, measure speeds, and estimate what was not measured
     Throughputs(ThroughputsArgs),
     /// Train models that decide who runs next, judge them, and try them on past jobs
     Learn(LearnArgs),
@@ -131,6 +131,12 @@ pub enum Command {
     Record(RecordArgs),
     /// Get notified about your jobs, by mail, chat or a hook
     Notify(NotifyArgs),
+    /// Write a copy of the daemon's database, also while it runs
+    Backup(BackupArgs),
+    /// Put a backup in place of the database of a daemon that is down
+    Restore(RestoreArgs),
+    /// Compare the database with the run directories, and say what the daemon will do
+    Check(PlainArgs),
     /// Check this machine's setup, and say what to fix
     Doctor(DoctorArgs),
     /// Check and show the daemon's settings
@@ -144,6 +150,16 @@ pub enum Command {
     Supervise {
         /// The run directory of one job; otherwise the daemon says on standard input which
         dir: Option<PathBuf>,
+    },
+    /// Start the processes of a gang, one for each GPU: called for jobs with Gavel's iterator
+    #[command(name = "__gang", hide = true)]
+    Gang {
+        /// The GPU of each process
+        #[arg(long, value_delimiter = ',', required = true)]
+        workers: Vec<u32>,
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
     },
     /// Keep connections whose answers are held back: called by the daemon
     #[command(name = rota_daemon::KEEP, hide = true)]

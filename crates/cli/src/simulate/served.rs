@@ -11,6 +11,24 @@ use std::time::Duration;
 /// How often progress is told.
 const EVERY: Duration = Duration::from_millis(100);
 
+/// The group that owns nothing.
+const NO_GROUP: u32 = 65534;
+
+/// Goes on with the rights of the owner of the directory, where this process is root's and the directory is not: what users make up
+/// for a simulation is not read with the rights of root. To be called before there are other threads.
+pub fn take_rights_of_owner(directory: Option<&Path>) -> anyhow::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let Some(directory) = directory.filter(|_| rustix::process::geteuid().is_root()) else { return Ok(()) };
+    let owner = std::fs::metadata(directory)?.uid();
+    if owner != 0 {
+        let (user, group) = (rustix::thread::Uid::from_raw(owner), rustix::thread::Gid::from_raw(NO_GROUP));
+        rustix::thread::set_thread_groups(&[])?;
+        rustix::thread::set_thread_res_gid(group, group, group)?;
+        rustix::thread::set_thread_res_uid(user, user, user)?;
+    }
+    Ok(())
+}
+
 /// Ends this process when the other end of its standard input is closed.
 pub fn end_with_stdin() {
     std::thread::spawn(|| {

@@ -50,6 +50,7 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
         make_directory(directory)?;
     }
     if args.served.is_some() {
+        served::take_rights_of_owner(args.served.as_deref())?;
         served::end_with_stdin();
     }
     let (bound, table, assumptions) = prepare(args)?;

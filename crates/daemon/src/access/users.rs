@@ -29,10 +29,13 @@ pub fn find(name: &str) -> Option<u32> {
     User::from_name(name).ok().flatten().map(|user| user.uid.as_raw())
 }
 
-/// All groups of a user.
+/// All groups of a user who acts with a group: also the one they log in with.
 pub fn groups_of(name: &str, gid: u32) -> Vec<u32> {
     let groups = CString::new(name).ok().and_then(|name| getgrouplist(&name, Gid::from_raw(gid)).ok());
-    groups.map_or_else(|| vec![gid], |groups| groups.into_iter().map(Gid::as_raw).collect())
+    let mut groups = groups.map_or_else(|| vec![gid], |groups| groups.into_iter().map(Gid::as_raw).collect());
+    let login = User::from_name(name).ok().flatten().map(|user| user.gid.as_raw());
+    groups.extend(login.filter(|login| !groups.contains(login)));
+    groups
 }
 
 /// The user id of a process's owner.
@@ -57,5 +60,17 @@ impl Directory {
         let (name, gid) = user.map_or_else(|| (format!("uid {uid}"), uid), |user| (user.name, user.gid.as_raw()));
         known.insert(uid, (Instant::now(), name.clone(), gid));
         (name, gid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_login_group_stays_under_another_group() {
+        let root = groups_of("root", 12345);
+        assert!(root.contains(&0) && root.contains(&12345), "{root:?}");
+        assert_eq!(groups_of("nobody-has-this-name", 7), [7]);
     }
 }

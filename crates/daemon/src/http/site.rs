@@ -8,6 +8,7 @@ use crate::api;
 use crate::machine::platform::{Message, Reply};
 use crate::simulate::simulations::Simulations;
 use crate::store::archives::Archives;
+use crate::store::record::JobRecord;
 use crate::store::{Archive, StoreError};
 use crate::view::board::Board;
 use axum::http::StatusCode;
@@ -79,7 +80,7 @@ impl Site {
     pub(crate) async fn find(self: &Arc<Self>, id: u64) -> Result<api::Job, Problem> {
         let present = {
             let view = self.board.read();
-            view.jobs.get(&id).map(|record| view.job(record, &self.state_dir))
+            view.jobs.get(&id).map(|record| whole(view.job(record, &self.state_dir), record))
         };
         match present {
             Some(job) => Ok(job),
@@ -92,11 +93,16 @@ impl Site {
         {
             let view = self.board.read();
             if let Some(record) = view.jobs.get(&id) {
-                return Ok(view.job(record, &self.state_dir));
+                return Ok(whole(view.job(record, &self.state_dir), record));
             }
         }
         let record = self.past(|archive| archive.job(id))?;
         let record = record.ok_or_else(|| Problem::from(crate::queue::world::no_such_job(id)))?;
-        Ok(record.view(&self.state_dir, None, None))
+        Ok(whole(record.view(&self.state_dir, None, None), &record))
     }
+}
+
+/// A job that is looked at by itself, with all of its command.
+fn whole(job: api::Job, record: &JobRecord) -> api::Job {
+    api::Job { command: record.command(), ..job }
 }

@@ -191,7 +191,9 @@ impl<P: Platform> LiveWorld<P> {
         let mut known_mib = 0;
         for process in &look.processes {
             known_mib += process.memory_mib.unwrap_or(0);
-            let ignored = process.name.as_ref().is_some_and(|name| rule.ignore_processes.contains(name))
+            // Anybody can call a program `Xorg`; a small one does no harm.
+            let is_small = process.memory_mib.is_none_or(|memory| memory <= rule.ignore_memory_mib);
+            let ignored = process.name.as_ref().is_some_and(|name| is_small && rule.ignore_processes.contains(name))
                 || process.user.as_ref().is_some_and(|user| rule.ignore_users.contains(user))
                 || process.memory_mib.is_some_and(|memory| rule.stranger_memory_mib > 0 && memory <= rule.stranger_memory_mib);
             if process.job.is_some_and(is_at_home) {

@@ -170,7 +170,11 @@ mod tests {
     use super::*;
 
     fn ask(cwd: &str, command: &[&str]) -> Submit {
-        Submit { command: command.iter().map(|part| Text::from(*part)).collect(), cwd: Text::from(cwd), ..api::plain_submit() }
+        Submit {
+            command: std::sync::Arc::new(command.iter().map(|part| Text::from(*part)).collect()),
+            cwd: Text::from(cwd),
+            ..api::plain_submit()
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use rota_core::event::EventKind;
 use rota_core::{End, Event, JobChange, MilliGpu, Slice, StopCause};
 use rota_engine::State;
 use rota_exec::{Cause, ExitRecord};
+use std::sync::Arc;
 
 /// A job that was not given enough waits this long before it is tried again with more: its GPU's memory is to be free again.
 const AGAIN_NS: u64 = 1_000_000_000;
@@ -71,7 +72,7 @@ impl<P: Platform> LiveWorld<P> {
             return ProfileRun::UnderWay(id);
         }
         let run = Submit {
-            command: with_epochs(&ask.command, epochs),
+            command: Arc::new(with_epochs(&ask.command, epochs)),
             name: Some(format!("profile of {class}")),
             time_limit_seconds: Some(self.config.sharing.profile_seconds),
             estimate_seconds: None,

@@ -5,6 +5,7 @@ use crate::api::text::Text;
 use crate::machine::platform::{Platform, Refusal, RefusalKind};
 use crate::machine::telemetry::Telemetry;
 use crate::queue::estimates::Estimates;
+use crate::queue::records::environment_bytes;
 use crate::queue::rows::Translator;
 use crate::queue::world::LiveWorld;
 use crate::store::journal::{self, QueueEvent, Stamp};
@@ -127,6 +128,9 @@ impl<P: Platform> LiveWorld<P> {
         self.devices.are_stale = true;
         let first_seq = self.journal.next_seq - entries.len() as u64;
         for ((entry, seq), record) in entries.iter().zip(first_seq..).zip(records) {
+            if let (EventKind::Admitted { request, .. }, Some(env)) = (&entry.event, &entry.env) {
+                self.records.know_environment(request.env_id, || environment_bytes(env) as u64);
+            }
             let translator = Translator { machine: &self.devices.machine, estimates: &self.memory.estimates };
             let translated = translator.events(&mut self.rows, &entry.event, stamp, record.as_deref());
             events.extend(translated.into_iter().map(|kind| Event::at(Time(stamp.at), kind)));
@@ -206,14 +210,13 @@ impl<P: Platform> LiveWorld<P> {
         });
         self.board.metrics.wrote(began.elapsed());
         self.note_store(&written);
-        match &written {
-            Ok(_) => {
-                self.journal.advance(unwritten.len() + decisions.len() + entries.len());
-                for (kept, seq) in unwritten.iter().zip(first_seq..) {
-                    self.tell(seq, kept.stamp, &kept.event);
-                }
-            }
-            Err(_) => (self.journal.decisions, self.journal.unwritten) = (decisions, unwritten),
+        if written.is_err() {
+            (self.journal.decisions, self.journal.unwritten) = (decisions, unwritten);
+            return written;
+        }
+        self.journal.advance(unwritten.len() + decisions.len() + entries.len());
+        for (kept, seq) in unwritten.iter().zip(first_seq..) {
+            self.tell(seq, kept.stamp, &kept.event);
         }
         written
     }
@@ -229,6 +232,9 @@ impl<P: Platform> LiveWorld<P> {
             self.devices.telemetry.end_run(&record, stamp.wall_ns / 1_000_000_000);
         }
         self.records.put(Arc::clone(&record));
+        if let Some(leases) = &self.leases {
+            leases.follow(&record);
+        }
         let mut view = self.board.write();
         view.clients.note(&record, stamp);
         if record.state.is_over() {

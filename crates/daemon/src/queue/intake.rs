@@ -5,21 +5,19 @@ use crate::api::{self, AfterCondition, ClaimMode, GpuClaim, JobState, Submit, Su
 use crate::machine::platform::{Caller, Platform, Refusal, RefusalKind, Reply};
 use crate::memory::profiles::class_of;
 use crate::memory::sharing::{ProfileRun, wait_for_profile};
+use crate::queue::arrays::{PendingArray, expand};
 use crate::queue::commit::Entry;
+use crate::queue::endings::NOTICE_SIGNALS;
+use crate::queue::records::{environment_bytes, held_bytes};
 use crate::queue::rows::Translator;
 use crate::queue::world::LiveWorld;
 use crate::store::journal::{Note, Submission};
-use crate::store::record::{Holder, JobRecord, Spec, fill_in};
+use crate::store::record::{Holder, JobRecord, Spec, command_bytes};
 use rota_core::event::EventKind;
 use rota_core::{Event, Hold};
 use rota_engine::State;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The most jobs that one array or sweep may make.
-const ARRAY_MAX: usize = 100_000;
-/// The most bytes of a command with its environment: what the system would refuse to run anyway.
-const COMMAND_BYTES_MAX: usize = 2 << 20;
 
 /// A submit and where its answer goes.
 pub(crate) type Asked = (Box<Submit>, Caller, Reply<Submitted>);
@@ -33,6 +31,16 @@ pub(crate) struct Accepted {
     pub entries: Vec<Entry>,
     /// GPUs of those among them that are in play.
     gpus_in_play: u32,
+}
+
+/// What all jobs of one submit have in common.
+pub(crate) struct Origin<'a> {
+    /// The user who submits them.
+    pub caller: &'a Caller,
+    /// Their environment.
+    pub env: &'a Arc<Vec<(Text, Text)>>,
+    /// Whether a job that they wait for has ended badly.
+    pub unmet: bool,
 }
 
 impl Accepted {
@@ -58,6 +66,17 @@ impl<P: Platform> LiveWorld<P> {
             let key = ask.key.clone().map(|key| (caller.uid, key));
             if let Some(ids) = key.as_ref().and_then(|key| keys.get(key)) {
                 accepted.push((ids.clone(), true, reply));
+                continue;
+            }
+            let reply = match &key {
+                None => reply,
+                Some((uid, key)) => match self.join_array(*uid, key, reply) {
+                    Some(reply) => reply,
+                    None => continue,
+                },
+            };
+            if Self::is_large(&ask) && self.existing(&ask, &caller).is_ok_and(|known| known.is_none()) {
+                self.begin_array(*ask, &caller, state, reply);
                 continue;
             }
             match self.existing(&ask, &caller).and_then(|known| match known {
@@ -99,10 +118,23 @@ impl<P: Platform> LiveWorld<P> {
     }
 
     pub(crate) fn accept(&mut self, mut ask: Submit, caller: &Caller, state: &State) -> Result<Accepted, Refusal> {
+        let unmet = self.check_submit(&ask, caller)?;
+        let env = std::mem::take(&mut ask.env);
+        let specs = expand(ask, caller, self.config.limits.array_max)?;
+        self.check_specs(&specs, &env, caller)?;
+        let first = self.next_id;
+        self.take_all_in(specs, &Origin { caller, env: &env, unmet }, state).inspect_err(|_| {
+            // A run that was to come first is not made, either.
+            self.memory.profile_runs.retain(|_, run| *run < first);
+        })
+    }
+
+    /// Says what cannot be meant by a submit, or whether a job that it waits for has ended badly already.
+    pub(crate) fn check_submit(&mut self, ask: &Submit, caller: &Caller) -> Result<bool, Refusal> {
         if !caller.may_write {
             return Err(Refusal::new(RefusalKind::Forbidden, "this token may only read"));
         }
-        check(&ask)?;
+        check(ask, self.config.limits.command_kib)?;
         if ask.mps || ask.threads_percent.is_some() {
             let refused = |problem: String| Refusal::new(RefusalKind::BadInput, format!("--mps: {problem}"));
             if ask.gpus != 1 {
@@ -110,56 +142,63 @@ impl<P: Platform> LiveWorld<P> {
             }
             self.platform.check_mps().map_err(refused)?;
         }
-        let unmet = self.check_after(&ask.after)?;
-        let env = Arc::new(std::mem::take(&mut ask.env));
-        let specs = expand(ask, caller)?;
-        self.check_room(specs.len(), caller)?;
-        self.check_quota(&specs, caller)?;
-        let first = self.next_id;
-        self.take_all_in(specs, caller, &env, unmet, state).inspect_err(|_| {
-            // A run that was to come first is not made, either.
-            self.memory.profile_runs.retain(|_, run| *run < first);
-        })
+        self.check_after(&ask.after)
     }
 
-    fn take_all_in(
-        &mut self,
-        specs: Vec<Spec>,
-        caller: &Caller,
-        env: &Arc<Vec<(Text, Text)>>,
-        unmet: bool,
-        state: &State,
-    ) -> Result<Accepted, Refusal> {
+    /// Whether there is room for the jobs of a submit.
+    pub(crate) fn check_specs(&self, specs: &[Spec], env: &[(Text, Text)], caller: &Caller) -> Result<(), Refusal> {
+        self.check_room(specs.len(), caller)?;
+        let command = specs.first().map_or(0, |spec| command_bytes(&spec.ask.command));
+        let more = held_bytes(specs.len(), command + environment_bytes(env));
+        let (held, most) = (self.records.bytes_of(caller.uid), self.config.limits.user_mib << 20);
+        if held + more > most {
+            let message = format!(
+                "the jobs of {} hold {} KiB of commands and environments, these would hold {} KiB more, and one user may have {} MiB (limits.user_mib): put long lists into a file, or wait until some jobs are over",
+                caller.user,
+                held >> 10,
+                more >> 10,
+                most >> 20
+            );
+            return Err(Refusal::new(RefusalKind::TooMany, message));
+        }
+        self.check_quota(specs, caller)
+    }
+
+    fn take_all_in(&mut self, specs: Vec<Spec>, origin: &Origin<'_>, state: &State) -> Result<Accepted, Refusal> {
         let mut accepted = Accepted::default();
         for mut spec in specs {
             spec.profile = spec.ask.memory_auto.then(|| class_of(&spec.ask, &self.config.sharing));
-            match self.profile_run_before(&spec, caller) {
+            match self.profile_run_before(&spec, origin.caller) {
                 ProfileRun::NotNeeded => {}
                 ProfileRun::UnderWay(run) => wait_for_profile(&mut spec, run),
                 ProfileRun::New(run) => {
-                    let id = self.take_in(*run, caller, env, unmet, &mut accepted, state)?;
+                    let id = self.take_next(&run, origin, &mut accepted, state)?;
                     wait_for_profile(&mut spec, id);
                 }
             }
-            let id = self.take_in(spec, caller, env, unmet, &mut accepted, state)?;
+            let id = self.take_next(&spec, origin, &mut accepted, state)?;
             accepted.ids.push(id);
         }
         Ok(accepted)
     }
 
-    /// Makes one job of a submit.
-    fn take_in(
-        &mut self,
-        spec: Spec,
-        caller: &Caller,
-        env: &Arc<Vec<(Text, Text)>>,
-        unmet: bool,
-        accepted: &mut Accepted,
-        state: &State,
-    ) -> Result<u64, Refusal> {
-        let stamp = self.stamp();
+    /// Makes one job of a submit, with the next number.
+    fn take_next(&mut self, spec: &Spec, origin: &Origin<'_>, accepted: &mut Accepted, state: &State) -> Result<u64, Refusal> {
         let id = self.next_id;
-        let spec = Arc::new(spec);
+        self.take_in(id, spec, origin, accepted, state)?;
+        self.next_id += 1;
+        Ok(id)
+    }
+
+    /// What a new job asks for and what is given to it; a refusal if it can never run here.
+    pub(crate) fn request_of(
+        &self,
+        id: u64,
+        spec: &Spec,
+        caller: &Caller,
+        state: &State,
+    ) -> Result<(Submission, JobRecord), Refusal> {
+        let spec = Arc::new(spec.clone());
         let mut request = Submission {
             uid: caller.uid,
             user: caller.user.clone(),
@@ -168,18 +207,30 @@ impl<P: Platform> LiveWorld<P> {
             memory_mib: None,
             spec: Some(spec),
         };
-        let mut record = JobRecord::new(id, &request, stamp);
+        let mut record = JobRecord::new(id, &request, self.stamp());
         request.memory_mib = self.memory_for(&record);
         record.memory_mib = request.memory_mib;
         self.check_fit(&record, state)
             .map_err(|refusal| Refusal { message: self.too_large(&record, refusal.message), ..refusal })?;
-        self.next_id += 1;
+        Ok((request, record))
+    }
+
+    /// Makes one job of a submit.
+    pub(crate) fn take_in(
+        &mut self,
+        id: u64,
+        spec: &Spec,
+        origin: &Origin<'_>,
+        accepted: &mut Accepted,
+        state: &State,
+    ) -> Result<(), Refusal> {
+        let (request, record) = self.request_of(id, spec, origin.caller, state)?;
         let admitted = EventKind::Admitted { job: id, request: Box::new(request) };
-        accepted.entries.push(Entry { event: admitted, env: Some(Arc::clone(env)) });
-        if unmet {
+        accepted.entries.push(Entry { event: admitted, env: Some(Arc::clone(origin.env)) });
+        if origin.unmet {
             // As if it had been submitted a moment earlier: when it came must not decide what becomes of it.
             accepted.entries.push(self.failed_for(id, &record.spec.ask.after).into());
-            return Ok(id);
+            return Ok(());
         }
         self.follow_profile(&record);
         if self.is_over_quota(&record, accepted.gpus_in_play) {
@@ -189,11 +240,11 @@ impl<P: Platform> LiveWorld<P> {
         } else if !record.user_hold {
             accepted.gpus_in_play += record.spec.ask.gpus;
         }
-        Ok(id)
+        Ok(())
     }
 
     /// Whether a job that is waited for has ended badly already. Jobs that never were cannot be waited for.
-    fn check_after(&self, after: &[api::After]) -> Result<bool, Refusal> {
+    pub(crate) fn check_after(&self, after: &[api::After]) -> Result<bool, Refusal> {
         let gone = after.iter().map(|after| after.id).filter(|id| !self.records.jobs.contains_key(id)).collect::<Vec<_>>();
         let ended =
             self.journal.store.states_of(&gone).map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))?;
@@ -263,9 +314,9 @@ impl<P: Platform> LiveWorld<P> {
 
     fn check_room(&self, jobs: usize, caller: &Caller) -> Result<(), Refusal> {
         let most = self.config.jobs.waiting_max;
-        if self.records.jobs.len() + jobs > most {
-            let message =
-                format!("the queue is full: {} jobs wait or run, and {most} may (jobs.waiting_max)", self.records.jobs.len());
+        let there = self.records.jobs.len() + self.arrays.iter().map(PendingArray::left).sum::<usize>();
+        if there + jobs > most {
+            let message = format!("the queue is full: {there} jobs wait or run, and {most} may (jobs.waiting_max)");
             return Err(Refusal::new(RefusalKind::TooMany, message));
         }
         let Some(most) = self.config.users.quota_of(&caller.user).jobs else { return Ok(()) };
@@ -350,6 +401,7 @@ impl<P: Platform> LiveWorld<P> {
             ask,
             gid: caller.gid,
             array_index: None,
+            is_template: false,
             values: Vec::new(),
             holder: Some(holder),
             profile: None,
@@ -382,16 +434,16 @@ impl<P: Platform> LiveWorld<P> {
 }
 
 /// Says what cannot be meant, by the name of the option.
-fn check(ask: &Submit) -> Result<(), Refusal> {
+fn check(ask: &Submit, command_kib: usize) -> Result<(), Refusal> {
     let bad = |message: String| Err(Refusal::new(RefusalKind::BadInput, message));
     if ask.command.is_empty() || ask.command[0].0.is_empty() {
         return bad("there is no command; write it after `--`, as in `rota submit -- python train.py`".to_owned());
     }
-    let bytes = ask.command.iter().map(|part| part.0.len() + 1).sum::<usize>()
-        + ask.env.iter().map(|(name, value)| name.0.len() + value.0.len() + 2).sum::<usize>();
-    if bytes > COMMAND_BYTES_MAX {
+    let bytes = command_bytes(&ask.command) + environment_bytes(&ask.env);
+    if bytes > command_kib << 10 {
         return bad(format!(
-            "the command and its environment have {bytes} bytes, and {COMMAND_BYTES_MAX} is the most a program is given: put long lists into a file"
+            "the command and its environment have {bytes} bytes, and {} is the most a program is given (limits.command_kib): put long lists into a file",
+            command_kib << 10
         ));
     }
     if ask.command.iter().chain(std::iter::once(&ask.cwd)).any(|text| text.0.contains(&0)) {
@@ -434,6 +486,31 @@ fn check(ask: &Submit) -> Result<(), Refusal> {
             return bad(format!("{option}: {value} is not a length of time in seconds"));
         }
     }
+    if let Some(preempt) = &ask.preempt {
+        if !NOTICE_SIGNALS.contains(&preempt.signal.as_str()) {
+            let known = NOTICE_SIGNALS.join(", ");
+            return bad(format!("--preempt: a job cannot save when it gets signal {}; write one of {known}", preempt.signal));
+        }
+        if let Some(grace) = preempt.grace_seconds
+            && !(grace.is_finite() && grace > 0.0 && grace <= 1e9)
+        {
+            return bad(format!("--preempt: grace={grace} is not a length of time in seconds above 0"));
+        }
+    }
+    if let Some(gavel) = &ask.gavel {
+        if gavel.total_steps == 0 {
+            return bad("--total-steps: a script with Gavel's iterator needs its number of steps; write 1 or more".to_owned());
+        }
+        if gavel.steps_arg.is_empty() || gavel.steps_arg.contains('\0') || ask.gpus == 0 {
+            return bad("--gavel: it needs a GPU, and the option by which the script is told its steps (--steps-arg)".to_owned());
+        }
+    }
+    let may_go_on = ask.preemptible || ask.saves_progress || ask.preempt.is_some() || ask.gavel.is_some();
+    if ask.resume_arg.is_some() && !may_go_on {
+        return bad(
+            "--resume-arg: only a job that is stopped for others goes on later; add --preemptible or --preempt".to_owned()
+        );
+    }
     if ask.time_limit_seconds == Some(0.0) {
         return bad("--time-limit: 0 leaves no time to run".to_owned());
     }
@@ -457,58 +534,4 @@ fn check(ask: &Submit) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-/// One job for each index and each combination of values.
-fn expand(ask: Submit, caller: &Caller) -> Result<Vec<Spec>, Refusal> {
-    let bad = |message: String| Err(Refusal::new(RefusalKind::BadInput, message));
-    let mut count = ask.array.len().max(1);
-    for param in &ask.params {
-        if param.values.is_empty() || param.name.is_empty() {
-            return bad(format!("--param {}: write NAME=VALUE,VALUE,…", param.name));
-        }
-        count = count.saturating_mul(param.values.len());
-    }
-    if count > ARRAY_MAX {
-        return bad(format!("{count} jobs in one submit are more than the {ARRAY_MAX} that one may make"));
-    }
-    let mut combinations: Vec<Vec<(String, String)>> = vec![Vec::new()];
-    for param in &ask.params {
-        combinations = combinations
-            .iter()
-            .flat_map(|before| {
-                param.values.iter().map(|value| {
-                    let mut combination = before.clone();
-                    combination.push((param.name.clone(), value.clone()));
-                    combination
-                })
-            })
-            .collect();
-    }
-    let indices = if ask.array.is_empty() { vec![None] } else { ask.array.iter().copied().map(Some).collect::<Vec<_>>() };
-    let plain = Submit { array: Vec::new(), params: Vec::new(), ..ask };
-    let mut specs = Vec::with_capacity(count);
-    for index in indices {
-        for values in &combinations {
-            let mut command = plain.command.clone();
-            if let Some(index) = index {
-                command = fill_in(&command, "index", &index.to_string());
-            }
-            for (name, value) in values {
-                command = fill_in(&command, name, value);
-            }
-            let ask = Submit { command, ..plain.clone() };
-            specs.push(Spec {
-                ask,
-                gid: caller.gid,
-                array_index: index,
-                values: values.clone(),
-                holder: None,
-                profile: None,
-                is_profile_run: false,
-                client: None,
-            });
-        }
-    }
-    Ok(specs)
 }

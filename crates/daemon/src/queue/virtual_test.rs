@@ -326,7 +326,7 @@ fn submit(ask: &Ask) -> Submit {
         priority: ask.priority,
         memory_mib: ask.memory_mib,
         job_type: Some(KINDS[ask.kind].to_owned()),
-        env: vec![(Text::from("A"), Text::from("1"))],
+        env: Arc::new(vec![(Text::from("A"), Text::from("1"))]),
         preemptible: ask.preemptible,
         saves_progress: ask.preemptible,
         retries: u32::from(ask.fails_at.is_some()),

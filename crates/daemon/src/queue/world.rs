@@ -6,10 +6,12 @@
 
 use crate::api::JobState;
 use crate::config::Config;
+use crate::lease::book::LeaseBook;
 use crate::machine::devices::Devices;
 use crate::machine::inventory::Machine;
 use crate::machine::platform::{Caller, Message, Platform, Refusal, RefusalKind};
 use crate::memory::book::MemoryBook;
+use crate::queue::arrays::PendingArray;
 use crate::queue::commit::Journal;
 use crate::queue::pace::Pace;
 use crate::queue::records::Records;
@@ -24,6 +26,7 @@ use rota_core::{End, Event, JobId, Plan, Start, StopCause, ThroughputTable, Time
 use rota_engine::{Moment, State, Step, Wait, World};
 use rota_policy::Registry;
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The queue on this machine.
@@ -37,6 +40,8 @@ pub struct LiveWorld<P> {
     pub(crate) switches: Switches,
     pub(crate) pace: Pace,
     pub(crate) board: Arc<Board>,
+    /// The leases of running jobs; none where jobs are not real.
+    pub(crate) leases: Option<Arc<LeaseBook>>,
     pub(crate) config: Config,
     pub(crate) registry: Arc<Registry>,
     pub(crate) table: Arc<ThroughputTable>,
@@ -45,6 +50,8 @@ pub struct LiveWorld<P> {
     pub(crate) undelivered: Vec<Message>,
     /// Jobs that can never start, and of which the store could not take that yet.
     doomed: Vec<JobId>,
+    /// Arrays whose jobs are being made.
+    pub(crate) arrays: VecDeque<PendingArray>,
 }
 
 impl<P: Platform> LiveWorld<P> {
@@ -53,8 +60,17 @@ impl<P: Platform> LiveWorld<P> {
         let registry = Arc::new(Registry::default());
         let (last_job, _, _) = store.last()?;
         let on_disk = platform.executor().highest_job().ok().flatten().unwrap_or(0);
-        let jobs = store.unfinished()?.into_iter().map(|record| (record.id, Arc::new(record)));
-        let mut jobs = jobs.collect::<std::collections::BTreeMap<_, _>>();
+        let mut jobs = std::collections::BTreeMap::new();
+        for record in store.unfinished()? {
+            match record {
+                Ok(record) => _ = jobs.insert(record.id, Arc::new(record)),
+                Err((id, problem)) => {
+                    let text =
+                        format!("the row of job {id} cannot be read, and the job is left out: {problem}; see `rota check`");
+                    board.write().warnings.insert("row", text);
+                }
+            }
+        }
         let known = store.meta("policy")?.filter(|policy| registry.build(policy).is_ok());
         let (switches, drained) = Switches::restored(&store, &machine, known.unwrap_or_else(|| config.policy.clone()))?;
         let memory = MemoryBook::new(store.profiles()?, &config, &machine);
@@ -69,30 +85,51 @@ impl<P: Platform> LiveWorld<P> {
             view.policy.clone_from(&switches.policy);
             view.draining = switches.is_draining;
             view.clients = clients;
+            if on_disk > last_job {
+                let text = format!(
+                    "there are run directories up to job {on_disk}, and the database knows jobs up to {last_job}: it is older than they \
+                     are, or was begun anew. New jobs get higher numbers; `rota check` says what else differs"
+                );
+                view.warnings.insert("older", text);
+            }
         }
-        Ok(Self {
+        let environments = store.environment_bytes()?;
+        let mut world = Self {
             platform,
             journal: Journal::new(store)?,
-            records: Records::new(jobs),
+            records: Records::new(jobs, environments),
             rows: Rows::default(),
             devices: Devices::new(machine, drained),
             memory,
             switches,
             pace: Pace::default(),
             board,
+            leases: None,
             config,
             registry,
             table: Arc::new(ThroughputTable::new("live")),
             next_id: last_job.max(on_disk) + 1,
             undelivered: Vec::new(),
             doomed: Vec::new(),
-        })
+            arrays: VecDeque::new(),
+        };
+        world.take_up_arrays()?;
+        Ok(world)
     }
 
     /// The same world, which knows the speeds of some job types beside others.
     #[must_use]
     pub fn with_throughputs(self, table: ThroughputTable) -> Self {
         Self { table: Arc::new(table), ..self }
+    }
+
+    /// The same world, whose jobs have leases.
+    #[must_use]
+    pub fn with_leases(self, leases: Arc<LeaseBook>) -> Self {
+        for record in self.records.jobs.values() {
+            leases.follow(record);
+        }
+        Self { leases: Some(leases), ..self }
     }
 
     /// The same world with more policies to choose from.
@@ -233,6 +270,12 @@ impl<P: Platform> World for LiveWorld<P> {
                 return Step::Happened;
             }
             let now = self.platform.now();
+            let plan_at = self.plan_due();
+            if plan_at.is_some_and(|at| at <= now) {
+                self.note_planned();
+                self.switches.leave = Some(Leave::PlanRound);
+                return Step::Over;
+            }
             let due = wait.has_news || self.pace.wants_decision || wait.until.is_some_and(|until| until <= now);
             let due = due && !self.pace.awaits_look;
             if due && now >= self.pace.rest_until {
@@ -240,8 +283,10 @@ impl<P: Platform> World for LiveWorld<P> {
                 return Step::Decide(now);
             }
             let rest = due.then_some(self.pace.rest_until);
-            let timers = self.records.next_timer().into_iter().chain(self.journal.retry_at);
-            let until = timers.chain(wait.until.filter(|until| *until > now)).chain(rest).min();
+            let timers = self.records.next_timer().into_iter().chain(self.journal.retry_at).chain(plan_at);
+            // Messages are taken between two parts of an array, and not waited for.
+            let part = (!self.arrays.is_empty() && self.journal.retry_at.is_none()).then_some(now);
+            let until = timers.chain(wait.until.filter(|until| *until > now)).chain(rest).chain(part).min();
             if let Err(error) = self.journal.flush_decisions() {
                 self.note_store::<()>(&Err(error));
             }
@@ -250,6 +295,7 @@ impl<P: Platform> World for LiveWorld<P> {
                 return Step::Over;
             };
             self.handle(messages, state, events);
+            self.make_some(state, events);
         }
     }
 
@@ -279,7 +325,7 @@ impl<P: Platform> World for LiveWorld<P> {
                 EventKind::Stopping { job, .. } => {
                     self.pace.stopping(job, self.platform.now());
                     if let Some(record) = self.records.jobs.get(&job).cloned() {
-                        self.platform.stop(&record, false);
+                        self.platform.make_leave(&record);
                     }
                 }
                 EventKind::Started { job, .. } => self.launch(job),

@@ -253,6 +253,7 @@ impl Task {
     fn simulate(&self, program: &Path, plan: SimulationPlan) -> Result<Vec<serde_json::Value>, String> {
         let begun = Instant::now();
         (plan.prepare)(&self.folder)?;
+        self.hand_over().map_err(|error| format!("its folder: {error}"))?;
         let results = self.folder.join("results.json");
         let output = File::create(&results).map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
@@ -291,6 +292,17 @@ impl Task {
             serde_json::Value::Array(results) => results,
             single => vec![single],
         })
+    }
+
+    /// Gives the folder to the user who asked: the process of a root daemon goes on with the rights of the folder's owner.
+    fn hand_over(&self) -> io::Result<()> {
+        if rustix::process::geteuid().is_root() && self.uid != 0 {
+            for entry in std::fs::read_dir(&self.folder)? {
+                std::os::unix::fs::lchown(entry?.path(), Some(self.uid), None)?;
+            }
+            std::os::unix::fs::lchown(&self.folder, Some(self.uid), None)?;
+        }
+        Ok(())
     }
 
     /// Waits for the end of the process, and sees to its coming in time.

@@ -2,10 +2,11 @@
 
 use crate::api::JobState;
 use crate::store::Access;
-use crate::store::database::{COLUMNS, EVENT_COLUMNS, StoreError, StoredEvent, explain, job_by_id, read_event, read_job};
+use crate::store::database::{COLUMNS, EVENT_COLUMNS, StoreError, StoredEvent, explain, job_by_id, read_event};
 use crate::store::journal;
 use crate::store::record::JobRecord;
 use crate::store::schema::MIGRATIONS;
+use crate::store::shared_texts::JobReader;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, ToSql, params};
 use std::path::{Path, PathBuf};
 
@@ -98,7 +99,8 @@ impl Archive {
             ("finished_ns >= ?", past.since_ns.as_ref().map(|value| value as _)),
             ("finished_ns < ?", past.until_ns.as_ref().map(|value| value as _)),
             // Bytes that are no text are written down in a way that hides them from a first look.
-            ("(spec LIKE ? OR spec LIKE '%base64%')", pattern.as_ref().map(|value| value as _)),
+            // So are commands that are kept apart.
+            ("(spec LIKE ? OR spec LIKE '%base64%' OR command_id IS NOT NULL)", pattern.as_ref().map(|value| value as _)),
         ];
         for (condition, parameter) in conditions {
             if let Some(parameter) = parameter {
@@ -111,9 +113,12 @@ impl Archive {
         self.read(|connection| {
             let mut query = connection.prepare_cached(&sql)?;
             let parameters = parameters.as_slice();
-            let records = query.query_map(parameters, read_job)?.filter(|record| match (record, &past.text) {
+            let reader = JobReader::new(connection);
+            let records = query.query_map(parameters, |row| reader.read(row))?.filter(|record| match (record, &past.text) {
                 (Ok(record), Some(text)) => crate::http::says(record, text),
-                _ => true,
+                (Ok(_), None) => true,
+                // One row that cannot be read does not hide the others; `rota check` names it.
+                (Err(error), _) => !is_of_one_row(error),
             });
             records.take(past.limit).collect()
         })
@@ -143,4 +148,10 @@ impl Archive {
     pub fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         query(&self.connection).map_err(|source| explain(&self.path, source))
     }
+}
+
+/// Whether an error is about what is in a row, and not about the database.
+fn is_of_one_row(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
+    matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..))
 }

@@ -10,10 +10,10 @@ use crate::store::Access;
 use crate::store::journal::{self, QueueEvent, Stamp};
 use crate::store::record::{JobRecord, Spec};
 use crate::store::schema::MIGRATIONS;
+use crate::store::shared_texts::{JobReader, KnownTexts};
 use crate::watchmen::clients::ClientRow;
 use rota_core::event::{EVENT_VERSION, EventKind};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
-use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -63,9 +63,12 @@ pub enum StoreError {
     },
 }
 
+/// How long a write waits for another to end.
+const BUSY_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// The columns of a job, in the order in which [`read_job`] takes them.
-pub(super) const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
-                       finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, stop_cause, quota_hold, identity, priority";
+pub(crate) const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
+                       finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, stop_cause, quota_hold, identity, priority, progress, command_id";
 
 /// An event as it is read.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +98,7 @@ pub struct Store {
     connection: Connection,
     path: PathBuf,
     access: Access,
-    environments: HashMap<[u8; 32], i64>,
+    known: KnownTexts,
 }
 
 impl Store {
@@ -126,7 +129,7 @@ impl Store {
     }
 
     fn with(connection: Connection, path: &Path, access: Access) -> Result<Self, StoreError> {
-        let mut store = Self { connection, path: path.to_owned(), access, environments: HashMap::new() };
+        let mut store = Self { connection, path: path.to_owned(), access, known: KnownTexts::default() };
         store.prepare().map_err(|error| match error {
             StoreError::Sqlite { source, .. } => explain(path, source),
             other => other,
@@ -138,7 +141,7 @@ impl Store {
         let connection = &mut self.connection;
         let path = self.path.clone();
         let wrap = |source| StoreError::Sqlite { path: path.clone(), source };
-        connection.busy_timeout(std::time::Duration::from_secs(10)).map_err(wrap)?;
+        connection.busy_timeout(BUSY_MAX).map_err(wrap)?;
         let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(wrap)?;
         let known = MIGRATIONS.len().cast_signed() as i64;
         if found > known {
@@ -157,7 +160,19 @@ impl Store {
             transaction.pragma_update(None, "user_version", number.cast_signed() as i64 + 1).map_err(wrap)?;
             transaction.commit().map_err(wrap)?;
         }
+        if found < known {
+            // A database whose write-ahead file is lost must not look like a new one.
+            self.checkpoint();
+        }
         Ok(())
+    }
+
+    /// Writes everything into the database file itself, so that a copy of that file alone is whole. Left undone while others read.
+    pub fn checkpoint(&self) {
+        // What is not done now is done by the next daemon.
+        _ = self.connection.busy_timeout(std::time::Duration::from_millis(500));
+        _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        _ = self.connection.busy_timeout(BUSY_MAX);
     }
 
     /// Does everything in `change` or nothing, and returns only when it is on the disk.
@@ -166,16 +181,16 @@ impl Store {
         change: impl FnOnce(&mut Writer<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, StoreError> {
         let path = self.path.clone();
-        let environments = &mut self.environments;
+        let known = &mut self.known;
         let outcome = (|| {
             let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            let result = change(&mut Writer { connection: &transaction, environments })?;
+            let result = change(&mut Writer { connection: &transaction, known })?;
             transaction.commit()?;
             Ok(result)
         })();
         if outcome.is_err() {
             // Rows that were rolled back must not be remembered.
-            self.environments.clear();
+            self.known = KnownTexts::default();
         }
         outcome.map_err(|source| explain(&path, source))
     }
@@ -205,11 +220,32 @@ impl Store {
         })
     }
 
-    /// Jobs that are not over, by id.
-    pub fn unfinished(&self) -> Result<Vec<JobRecord>, StoreError> {
+    /// Jobs that are not over, by id. A job whose row cannot be read is given by its number and what is wrong with it.
+    pub fn unfinished(&self) -> Result<Vec<Result<JobRecord, (u64, String)>>, StoreError> {
         let sql =
             format!("SELECT {COLUMNS} FROM jobs WHERE state IN ('waiting','held','starting','running','stopping') ORDER BY id");
-        self.read(|connection| connection.prepare(&sql)?.query_map([], read_job)?.collect())
+        self.read(|connection| {
+            let reader = JobReader::new(connection);
+            let row = |row: &Row<'_>| {
+                let id: u64 = row.get(0)?;
+                Ok(reader.read(row).map_err(|error| (id, error.to_string())))
+            };
+            connection.prepare(&sql)?.query_map([], row)?.collect()
+        })
+    }
+
+    /// The lengths of the environments of jobs that are not over, by row.
+    pub fn environment_bytes(&self) -> Result<HashMap<i64, u64>, StoreError> {
+        let sql = "SELECT id, length(content) FROM environments WHERE id IN
+                   (SELECT env_id FROM jobs WHERE state IN ('waiting','held','starting','running','stopping'))";
+        self.read(|connection| connection.prepare(sql)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+    }
+
+    /// Arrays that were accepted and not yet made into jobs to the last.
+    pub fn arrays(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|connection| {
+            connection.prepare("SELECT content FROM arrays ORDER BY first")?.query_map([], |row| row.get(0))?.collect()
+        })
     }
 
     /// A value that outlives the daemon.
@@ -327,23 +363,24 @@ impl Store {
 /// Changes inside one transaction.
 pub struct Writer<'a> {
     connection: &'a Connection,
-    environments: &'a mut HashMap<[u8; 32], i64>,
+    pub(super) known: &'a mut KnownTexts,
 }
 
 impl Writer<'_> {
     /// Writes a job, new or changed.
     pub fn put_job(&mut self, job: &JobRecord) -> rusqlite::Result<()> {
         let json = |value: &dyn erased::Json| value.text();
+        let (spec, command_id) = self.parts_of(&job.spec)?;
         self.connection.prepare_cached(
             "INSERT INTO jobs (id, uid, user, key, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns,
-               started_ns, finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, quota_hold)
-             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28,?29)",
+               started_ns, finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, quota_hold, command_id)
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28,?29,?30)",
         )?
         .execute(params![
-            job.id, job.uid, job.user, job.spec.ask.key, json(&*job.spec), job.env_id, job.state.word(), job.user_hold, job.exit_code,
+            job.id, job.uid, job.user, job.spec.ask.key, spec, job.env_id, job.state.word(), job.user_hold, job.exit_code,
             job.signal, job.reason, json(&job.gpu_uuids), json(&job.gpu_indices), job.submitted_ns, job.started_ns, job.finished_ns,
             job.arrived_at, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before, job.cancel,
-            job.peak_memory_mib, job.energy_joules, job.memory_mib, job.ooms, job.quota_hold,
+            job.peak_memory_mib, job.energy_joules, job.memory_mib, job.ooms, job.quota_hold, command_id,
         ])?;
         Ok(())
     }
@@ -354,13 +391,13 @@ impl Writer<'_> {
         self.connection.prepare_cached(
             "UPDATE jobs SET state = ?2, user_hold = ?3, exit_code = ?4, signal = ?5, reason = ?6, gpu_uuids = ?7, gpu_indices = ?8, started_ns = ?9,
                finished_ns = ?10, started_at = ?11, attempts = ?12, failures = ?13, preemptions = ?14, service_ns = ?15, not_before = ?16, cancel = ?17,
-               peak_memory_mib = ?18, energy_joules = ?19, memory_mib = ?20, ooms = ?21, stop_cause = ?22, quota_hold = ?23, identity = ?24 WHERE id = ?1",
+               peak_memory_mib = ?18, energy_joules = ?19, memory_mib = ?20, ooms = ?21, stop_cause = ?22, quota_hold = ?23, identity = ?24, progress = ?25 WHERE id = ?1",
         )?
         .execute(params![
             job.id, job.state.word(), job.user_hold, job.exit_code, job.signal, job.reason, json(&job.gpu_uuids), json(&job.gpu_indices),
             job.started_ns, job.finished_ns, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before,
             job.cancel, job.peak_memory_mib, job.energy_joules, job.memory_mib, job.ooms, job.stop_cause.as_ref().map(erased::Json::text),
-            job.quota_hold, job.identity,
+            job.quota_hold, job.identity, json(&job.progress),
         ])?;
         Ok(())
     }
@@ -369,28 +406,6 @@ impl Writer<'_> {
     pub fn update_priority(&mut self, job: u64, priority: i32) -> rusqlite::Result<()> {
         self.connection.prepare_cached("UPDATE jobs SET priority = ?2 WHERE id = ?1")?.execute(params![job, priority])?;
         Ok(())
-    }
-
-    /// The row of an environment, made if it is new: a thousand jobs of one shell share one.
-    pub fn environment(&mut self, variables: &[(Text, Text)]) -> rusqlite::Result<i64> {
-        let content = serde_json::to_string(variables).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-        let hash: [u8; 32] = Sha256::digest(content.as_bytes()).into();
-        if let Some(&id) = self.environments.get(&hash) {
-            return Ok(id);
-        }
-        let known = self
-            .connection
-            .query_row("SELECT id FROM environments WHERE hash = ?1", [hash.as_slice()], |row| row.get(0))
-            .optional()?;
-        let id = if let Some(id) = known {
-            id
-        } else {
-            self.connection
-                .execute("INSERT INTO environments (hash, content) VALUES (?1, ?2)", params![hash.as_slice(), content])?;
-            self.connection.last_insert_rowid()
-        };
-        self.environments.insert(hash, id);
-        Ok(id)
     }
 
     /// Writes an event.
@@ -420,6 +435,18 @@ impl Writer<'_> {
         self.connection.prepare_cached("INSERT OR REPLACE INTO images VALUES (1, ?1, ?2)")?.execute(params![seq, content])?;
         let inner = journal::INNER.map(|word| format!("'{word}'")).join(",");
         self.connection.execute(&format!("DELETE FROM events WHERE seq <= ?1 AND kind IN ({inner})"), [seq])?;
+        Ok(())
+    }
+
+    /// Keeps an array that is being made into jobs, by the number of its first one, until all of them are there.
+    pub fn put_array(&mut self, first: u64, content: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("INSERT INTO arrays VALUES (?1, ?2)")?.execute(params![first, content])?;
+        Ok(())
+    }
+
+    /// Forgets an array whose jobs are all there.
+    pub fn forget_array(&mut self, first: u64) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("DELETE FROM arrays WHERE first = ?1")?.execute([first])?;
         Ok(())
     }
 
@@ -481,7 +508,7 @@ mod erased {
     }
 }
 
-pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
+pub(crate) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
     let json_error = |column: usize, error: serde_json::Error| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
     };
@@ -524,6 +551,7 @@ pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
         stop_cause: row.get::<_, Option<String>>(27)?.and_then(|text| serde_json::from_str(&text).ok()),
         quota_hold: row.get(28)?,
         identity: row.get(29)?,
+        progress: row.get::<_, Option<String>>(31)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
     })
 }
 
@@ -547,7 +575,9 @@ pub(super) fn job_by_id(connection: &Connection, id: u64) -> rusqlite::Result<Op
         // No job was ever given such a number.
         return Ok(None);
     }
-    connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?1"))?.query_row([id], read_job).optional()
+    let reader = JobReader::new(connection);
+    let sql = format!("SELECT {COLUMNS} FROM jobs WHERE id = ?1");
+    connection.prepare_cached(&sql)?.query_row([id], |row| reader.read(row)).optional()
 }
 
 /// Says what a fault of `SQLite` means to a person.

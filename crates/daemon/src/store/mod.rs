@@ -1,6 +1,7 @@
 //! The store: what is kept on the disk. [`database`] writes and reads the `SQLite` file, [`journal`] is what happened, as typed events,
 //! [`record`] is a job as it is kept there, a fold over them,
-//! [`archive`] is a connection that only reads, [`archives`] are several of them, [`schema`] has the tables.
+//! [`archive`] is a connection that only reads, [`archives`] are several of them, [`schema`] has the tables,
+//! [`shared_texts`] the commands and environments that many jobs share.
 
 mod access;
 pub mod archive;
@@ -9,6 +10,7 @@ pub mod database;
 pub mod journal;
 pub mod record;
 mod schema;
+mod shared_texts;
 
 pub use access::Access;
 pub use archive::{Archive, Past, check};

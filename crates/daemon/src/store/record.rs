@@ -19,6 +19,9 @@ pub struct Spec {
     /// Its place in an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array_index: Option<u64>,
+    /// Whether the command is that of the whole array or sweep, in which this job's index and values are still to be put.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub is_template: bool,
     /// Its values in a sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(String, String)>,
@@ -34,6 +37,35 @@ pub struct Spec {
     /// What a client of watchmen asked for, if it is one's claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<crate::watchmen::clients::Wish>,
+}
+
+/// The most of a command that lists show.
+const COMMAND_SHOWN_BYTES: usize = 4096;
+
+/// The length of a command.
+pub fn command_bytes(command: &[Text]) -> usize {
+    command.iter().map(|part| part.0.len() + 1).sum()
+}
+
+impl Spec {
+    /// The command of this job alone.
+    pub fn command(&self) -> Vec<Text> {
+        self.filled(self.ask.command.to_vec())
+    }
+
+    /// Some parts of the command with this job's index and values in them.
+    fn filled(&self, mut parts: Vec<Text>) -> Vec<Text> {
+        if !self.is_template {
+            return parts;
+        }
+        if let Some(index) = self.array_index {
+            parts = fill_in(&parts, "index", &index.to_string());
+        }
+        for (name, value) in &self.values {
+            parts = fill_in(&parts, name, value);
+        }
+        parts
+    }
 }
 
 /// The process whose life a claim is tied to.
@@ -110,6 +142,30 @@ pub struct JobRecord {
     pub peak_memory_mib: Option<u64>,
     /// Energy of all attempts.
     pub energy_joules: Option<f64>,
+    /// What the job told of its progress.
+    pub progress: Progress,
+}
+
+/// What a job told of its progress, and what was kept of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    /// Whether the present run asked for its lease: it hears of a stop through it.
+    pub is_leased: bool,
+    /// Steps at the last commit, since the job's first start.
+    pub step: Option<u64>,
+    /// The checkpoint of the last commit, below the job's folder for checkpoints.
+    pub checkpoint: Option<String>,
+    /// Whether the job committed anything: that alone is kept when it loses its GPUs.
+    pub has_saved: bool,
+    /// Steps the job told when its last run ended, saved or not.
+    pub steps_told: Option<u64>,
+    /// Work that is kept, in nanoseconds on the reference GPU.
+    pub work_ns: u64,
+    /// How often the job saved its work and left as it was asked to.
+    pub leaves: u32,
+    /// How often all work of a run was lost because the job was stopped for others.
+    pub losses: u32,
 }
 
 impl JobRecord {
@@ -147,6 +203,7 @@ impl JobRecord {
             ooms: 0,
             peak_memory_mib: None,
             energy_joules: None,
+            progress: Progress::default(),
         }
     }
 
@@ -165,10 +222,43 @@ impl JobRecord {
         self.memory_mib.or(self.spec.ask.memory_mib)
     }
 
-    /// What is run: as it was submitted, with its number behind it where that was asked for.
+    /// What is run: as it was submitted, with its own index and values, and its number behind it where that was asked for.
     pub fn command(&self) -> Vec<Text> {
         let number = self.spec.ask.number_argument.as_ref().map(|argument| Text::from(format!("{argument}{}", self.id).as_str()));
-        self.spec.ask.command.iter().cloned().chain(number).collect()
+        let resume = self.spec.ask.resume_arg.clone().filter(|_| self.resumes());
+        self.spec.command().into_iter().chain(number).chain(resume).collect()
+    }
+
+    /// How long the job has between the word that it must leave and its end, in seconds.
+    pub fn notice_grace(&self, usual: f64) -> f64 {
+        let ask = &self.spec.ask;
+        ask.preempt.as_ref().and_then(|preempt| preempt.grace_seconds).or(ask.grace_seconds).unwrap_or(usual)
+    }
+
+    /// Whether the job goes on where it was when it is started again: it has saved its work before.
+    pub fn resumes(&self) -> bool {
+        self.progress.has_saved || self.progress.leaves > 0
+    }
+
+    /// The beginning of the command, for lists: thousands of long commands would be too much for one answer.
+    pub fn command_in_short(&self) -> Vec<Text> {
+        let ask = &self.spec.ask;
+        if command_bytes(&ask.command) <= COMMAND_SHOWN_BYTES {
+            return self.command();
+        }
+        let mut left = COMMAND_SHOWN_BYTES;
+        let mut parts = Vec::new();
+        for part in ask.command.iter() {
+            let length = part.0.len().min(left);
+            parts.push(Text(part.0[..length].to_vec()));
+            left -= length;
+            if left == 0 {
+                break;
+            }
+        }
+        let mut short = self.spec.filled(parts);
+        short.push(Text::from(format!("… ({} bytes in all)", command_bytes(&ask.command)).as_str()));
+        short
     }
 
     /// Where the files of an attempt are, below the state directory.
@@ -194,7 +284,7 @@ impl JobRecord {
             exit_code: self.exit_code,
             signal: self.signal,
             reason: reason.or_else(|| self.reason.clone()),
-            command: self.command(),
+            command: self.command_in_short(),
             cwd: ask.cwd.clone(),
             gpus_requested: ask.gpus,
             gpu_indices: has_gpus.then(|| self.gpu_indices.clone()),
@@ -218,6 +308,8 @@ impl JobRecord {
             time_limit_seconds: ask.time_limit_seconds,
             preemptible: ask.preemptible,
             energy_wh: self.energy_joules.map(|joules| joules / 3600.0),
+            steps_done: self.progress.step,
+            preemptions: self.preemptions,
             log_path: self.log_path(state_dir).map(|path| path.to_string_lossy().into_owned()),
             claim: self.is_claim(),
             position,
@@ -231,7 +323,7 @@ pub fn fill_in(command: &[Text], name: &str, value: &str) -> Vec<Text> {
     let fill = |text: &Text| {
         let mut filled = Vec::with_capacity(text.0.len());
         let mut rest = text.0.as_slice();
-        while let Some(at) = rest.windows(mark.len()).position(|window| window == mark) {
+        while let Some(at) = position_of(rest, &mark) {
             filled.extend_from_slice(&rest[..at]);
             filled.extend_from_slice(value.as_bytes());
             rest = &rest[at + mark.len()..];
@@ -240,4 +332,47 @@ pub fn fill_in(command: &[Text], name: &str, value: &str) -> Vec<Text> {
         Text(filled)
     };
     command.iter().map(fill).collect()
+}
+
+/// Where a mark, which begins with a brace, is found first.
+fn position_of(text: &[u8], mark: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    while let Some(at) = text[from..].iter().position(|byte| *byte == b'{') {
+        if text[from + at..].starts_with(mark) {
+            return Some(from + at);
+        }
+        from += at + 1;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(command: &[&str], index: u64) -> JobRecord {
+        let ask = Submit { command: Arc::new(command.iter().map(|part| Text::from(*part)).collect()), ..Submit::default() };
+        let values = vec![("lr".to_owned(), "0.1".to_owned())];
+        let spec = Spec { ask, is_template: true, array_index: Some(index), values, ..Spec::default() };
+        let request =
+            Submission { uid: 1, user: "ann".to_owned(), gpus: 1, env_id: 0, memory_mib: None, spec: Some(Arc::new(spec)) };
+        JobRecord::new(7, &request, Stamp { at: 0, wall_ns: 0 })
+    }
+
+    #[test]
+    fn the_jobs_of_an_array_share_a_command_and_each_runs_its_own() {
+        let record = record(&["run{index}", "{{index}}", "--lr={lr}", "{other}", "{"], 3);
+        let shown = |parts: Vec<Text>| parts.iter().map(Text::lossy).collect::<Vec<_>>();
+        assert_eq!(shown(record.command()), ["run3", "{3}", "--lr=0.1", "{other}", "{"]);
+        assert_eq!(shown(record.command_in_short()), shown(record.command()));
+    }
+
+    #[test]
+    fn a_long_command_is_listed_in_short() {
+        let record = record(&["run", &"{index} ".repeat(10_000), "end"], 12);
+        assert_eq!(record.command()[1].0.len(), 30_000);
+        let short = record.command_in_short();
+        assert!(command_bytes(&short) < 5000 && short[1].lossy().starts_with("12 12 "));
+        assert_eq!(short.last().unwrap().lossy(), "… (80009 bytes in all)");
+    }
 }

@@ -313,6 +313,7 @@ impl<P: Platform> LiveWorld<P> {
             ask,
             gid: caller.gid,
             array_index: None,
+            is_template: false,
             values: Vec::new(),
             holder: registration.holder.clone(),
             profile: None,

@@ -74,6 +74,11 @@ impl JobCgroup {
                 notes.push(format!("limits not enforced: {controller}: {why}"));
             }
         }
+        if let Some(devices) = &spec.devices
+            && let Err(error) = devices.attach(&path)
+        {
+            notes.push(format!("the job can open the GPUs of others: {error}"));
+        }
         if spec.memory_max_bytes.is_some() {
             // Half a job is no use: workers killed one by one leave the others waiting for them for ever.
             let _ = fs::write(path.join("memory.oom.group"), "1");

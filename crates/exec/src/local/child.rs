@@ -37,6 +37,7 @@ pub(crate) struct Program {
     environment: Vec<CString>,
     cwd: CString,
     user: Option<(Uid, Gid, Vec<Gid>)>,
+    no_new_privileges: bool,
 }
 
 impl Program {
@@ -60,7 +61,8 @@ impl Program {
         environment.push(variable(OsStr::new(MARK), mark.as_os_str())?);
         let group = |gid: &u32| Gid::from_raw(*gid);
         let user = user.map(|user| (Uid::from_raw(user.uid), group(&user.gid), user.groups.iter().map(group).collect()));
-        Ok(Self { files, arguments, environment, cwd: c_string(spec.cwd.as_os_str())?, user })
+        let cwd = c_string(spec.cwd.as_os_str())?;
+        Ok(Self { files, arguments, environment, cwd, user, no_new_privileges: spec.no_new_privileges })
     }
 
     /// Makes the process, which waits at its gate with standard output and error on `output`.
@@ -121,6 +123,9 @@ impl Program {
             if !same || !same_group || way_back {
                 return Err((Step::User, Errno::PERM));
             }
+        }
+        if self.no_new_privileges {
+            rustix::thread::set_no_new_privs(true).map_err(at(Step::User))?;
         }
         // Only now: changing the user forgets it.
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Step::Session))?;

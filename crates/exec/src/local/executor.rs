@@ -12,6 +12,7 @@ use rota_gpu::{ComputeModes, Device, Mps};
 
 use super::adopt::{Adopted, adopt};
 use super::chain;
+use super::devices::{DeviceFilter, NVIDIA_MAJOR};
 use super::environment::{cuda_names, environment, first_device};
 use super::identity::Identity;
 use super::launch::{LaunchError, Launcher};
@@ -43,8 +44,19 @@ pub struct LocalSettings {
     pub cgroup: Option<PathBuf>,
     /// NVIDIA's control program for MPS.
     pub mps_control: PathBuf,
+    /// What is kept from runs.
+    pub hardening: Hardening,
     /// The number of files that runs may have open, where the caller has raised its own.
     pub files_max: Option<u64>,
+}
+
+/// What is kept from runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hardening {
+    /// A run can open only its own GPUs, where it has a cgroup and the kernel permits it.
+    pub isolates_devices: bool,
+    /// The programs of a run get no rights that its user does not have.
+    pub no_new_privileges: bool,
 }
 
 /// What the threads of the executor share.
@@ -82,6 +94,16 @@ impl Shared {
         Node { name: self.settings.node.clone(), devices: self.devices().clone(), answers: true }
     }
 
+    /// The GPUs that a run may open. GPUs without a device file, such as virtual ones, are not filtered.
+    fn device_filter(&self, request: &RunRequest) -> Option<DeviceFilter> {
+        let devices = self.devices();
+        let has_files = !devices.is_empty() && devices.iter().all(|device| device.minor.is_some());
+        let is_given = |device: &&Device| request.places.iter().any(|place| place.uuids.contains(&device.uuid));
+        let minors = devices.iter().filter(is_given).filter_map(|device| device.minor).collect();
+        let is_wanted = self.settings.hardening.isolates_devices && self.settings.cgroup.is_some();
+        (has_files && is_wanted).then_some(DeviceFilter { major: NVIDIA_MAJOR, minors })
+    }
+
     fn spec(&self, request: &RunRequest) -> RunSpec {
         let names = cuda_names(&self.devices());
         RunSpec {
@@ -97,9 +119,12 @@ impl Shared {
             log_files_max: request.log.files_max,
             time_limit: request.limits.time,
             grace: request.limits.grace,
+            notice: Some(request.notice),
             memory_max_bytes: request.limits.memory_max_bytes,
             cpus_max: request.limits.cpus_max,
             cgroup: self.settings.cgroup.clone(),
+            devices: self.device_filter(request),
+            no_new_privileges: self.settings.hardening.no_new_privileges && request.run_as.is_some(),
         }
     }
 

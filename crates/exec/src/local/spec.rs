@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::bytes;
-use crate::executor::RunIdentity;
+use super::devices::DeviceFilter;
+use crate::executor::{Notice, RunIdentity};
 
 /// The variable that marks every process of a job with its run directory.
 ///
@@ -48,6 +49,9 @@ pub struct RunSpec {
     pub time_limit: Option<Duration>,
     /// How long the job has between the request to end (TERM) and the end (KILL).
     pub grace: Duration,
+    /// How the job is told that it must save and leave; none in runs of versions before notices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<Notice>,
     /// Memory of the whole job; needs `cgroup`.
     pub memory_max_bytes: Option<u64>,
     /// Processors of the whole job, as 1.5; needs `cgroup`.
@@ -55,6 +59,12 @@ pub struct RunSpec {
     /// The cgroup (version 2) in which the supervisor makes one for the job.
     #[serde(with = "bytes::path_option")]
     pub cgroup: Option<PathBuf>,
+    /// The GPUs that the job may open, where that is enforced; needs `cgroup`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<DeviceFilter>,
+    /// Whether the job's programs get no rights that its user does not have, as by `sudo`.
+    #[serde(default)]
+    pub no_new_privileges: bool,
 }
 
 /// A user to run as.
@@ -101,9 +111,12 @@ mod tests {
                 log_files_max: 2,
                 time_limit: Some(Duration::from_nanos(1_000_000_001)),
                 grace: Duration::MAX,
+                notice: Some(Notice::usual(Duration::from_secs(60))),
                 memory_max_bytes: Some(1),
                 cpus_max: Some(0.1),
                 cgroup: cgroup.map(PathBuf::from),
+                devices: Some(DeviceFilter { major: 195, minors: vec![0, 2] }),
+                no_new_privileges: true,
             };
             let text = serde_json::to_string(&spec).unwrap();
             prop_assert_eq!(serde_json::from_str::<RunSpec>(&text).unwrap(), spec);

@@ -46,6 +46,7 @@ mod local {
                 arguments: Vec::new(),
                 cgroup: None,
                 mps_control: Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu/tests/mps/nvidia-cuda-mps-control"),
+                hardening: rota_exec::Hardening::default(),
                 files_max: None,
             };
             let modes = Box::new(self.virtual_gpus.modes());

@@ -138,3 +138,21 @@ fn limits_are_written_and_kills_for_memory_are_read() {
         assert_eq!(std::fs::read_to_string(group.join("cgroup.procs")).unwrap(), process, "put there by hand where clone cannot");
     }
 }
+
+#[test]
+fn a_job_opens_its_own_devices_and_no_others() {
+    let Some(parent) = Parent::new("devices") else { return };
+    let place = Place::new();
+    // Devices that every machine has, in place of GPUs: 1:3 is `/dev/null`, 1:5 is `/dev/zero`. The number of the first kind is the job's.
+    let mut spec = place.shell("echo x > /dev/null && echo own; head -c 1 /dev/zero > /dev/null 2>&1 && echo other; exit 0");
+    spec.cgroup = Some(parent.0.clone());
+    spec.devices = Some(rota_exec::DeviceFilter { major: 1, minors: vec![3] });
+    assert_eq!(place.run(&spec).code, Some(0));
+    let notes = taken(&place.dir()).unwrap().unwrap().notes;
+    if notes.iter().any(|note| note.starts_with("the job can open the GPUs of others: ")) {
+        eprintln!("skipped: {notes:?}");
+        assert!(place.log().contains("own\nother"), "a job is not refused for it");
+        return;
+    }
+    assert_eq!(place.log(), "own\n");
+}

@@ -42,6 +42,17 @@ fn a_job_is_its_users_and_cannot_become_root() {
 }
 
 #[test]
+fn a_job_gets_no_rights_that_its_user_does_not_have() {
+    for (asked, shown) in [(false, "NoNewPrivs:\t0\n"), (true, "NoNewPrivs:\t1\n")] {
+        let place = Place::new();
+        let Some(mut spec) = nobody(&place, "grep NoNewPrivs /proc/self/status") else { return };
+        spec.no_new_privileges = asked;
+        assert_eq!(place.run(&spec).code, Some(0));
+        assert_eq!(place.log(), shown);
+    }
+}
+
+#[test]
 fn a_users_job_dies_with_its_supervisor() {
     let place = Place::new();
     let Some(spec) = nobody(&place, "exec sleep 1000") else { return };

@@ -40,7 +40,7 @@ impl Waiting {
     fn new(job: JobId, snapshot: &Snapshot<'_>) -> Self {
         let (bound, view) = (snapshot.bound, snapshot.view(job));
         let (shape, here) = (bound.shape(job), snapshot.type_now(job));
-        let left = view.believed_work.minus(view.done());
+        let left = view.believed_work().minus(view.done());
         let seconds = |(index, &speed): (usize, &f64)| {
             let gpu_type = GpuTypeId::from_index(index);
             if !shape.types.contains(gpu_type) {

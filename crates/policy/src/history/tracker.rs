@@ -85,13 +85,13 @@ impl Track {
     fn attained_at_end(&self, view: &JobView<'_>) -> f64 {
         let gpus = f64::from(view.job.gpus) * view.job.share.fraction();
         let ran_seconds = view.service().minus(self.service).seconds() / gpus;
-        self.attained_seconds + ran_seconds * view.state.speed / view.best_speed
+        self.attained_seconds + ran_seconds * view.state.speed / view.best_speed()
     }
 }
 
 /// Seconds that a job has behind it, on its best GPU type.
 pub fn attained_seconds(view: &JobView<'_>) -> f64 {
-    view.done().at_speed(view.best_speed).seconds()
+    view.done().at_speed(view.best_speed()).seconds()
 }
 
 impl Tracker {
@@ -138,7 +138,7 @@ impl Tracker {
     }
 
     fn kind(&mut self, view: &JobView<'_>, snapshot: &Snapshot<'_>) {
-        let lineage = self.history.lineage(&JobTraits::of(view.job, &snapshot.bound.names, view.best_speed));
+        let lineage = self.history.lineage(&JobTraits::of(view.job, &snapshot.bound.names, view.best_speed()));
         if self.kind_of.is_empty() {
             self.kind_of = self.kinds.iter().zip(1..).map(|(kind, number)| (kind.lineage.clone(), number)).collect();
         }
@@ -182,7 +182,7 @@ impl Tracker {
         }
         if phase == Phase::Running && step + 1 < STEPS {
             let left = end_seconds(step) - attained;
-            let speed = (view.state.speed / view.best_speed).max(1e-9);
+            let speed = (view.state.speed / view.best_speed()).max(1e-9);
             let from = now.max(view.state.paced_from);
             // One nanosecond more, so that rounding never wakes us just short of the step.
             let at = from + Span::from_seconds(left).unwrap_or_default().at_speed(speed) + Span(1);

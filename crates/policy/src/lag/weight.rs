@@ -45,7 +45,7 @@ pub fn worth(
     stay_bonus: f64,
     types: usize,
 ) -> f64 {
-    let done_seconds = view.done().at_speed(view.best_speed).seconds();
+    let done_seconds = view.done().at_speed(view.best_speed()).seconds();
     let lag = (due_seconds + LAG_SECONDS) / (done_seconds + LAG_SECONDS);
     let by_length = match knowledge {
         Knowledge::Nothing => {
@@ -64,7 +64,7 @@ pub fn worth(
             }
         },
         Knowledge::Exact => {
-            let left = view.exact_work.unwrap_or(view.believed_work).minus(view.done()).at_speed(view.best_speed).seconds();
+            let left = view.exact_work().unwrap_or(view.believed_work()).minus(view.done()).at_speed(view.best_speed()).seconds();
             left.max(1.0).powf(-0.5)
         }
     };

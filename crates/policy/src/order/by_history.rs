@@ -83,7 +83,7 @@ impl ByHistory {
         let within = |chance| {
             let left = belief.and_then(|belief| belief.quantile(attained, chance));
             let seconds = attained + left.unwrap_or(steps::end_seconds(steps::STEPS));
-            Span::from_seconds(seconds).unwrap_or_default().work_at_speed(view.best_speed)
+            Span::from_seconds(seconds).unwrap_or_default().work_at_speed(view.best_speed())
         };
         Length { likely: within(0.5), at_most: within(SURE) }
     }

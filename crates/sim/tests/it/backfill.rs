@@ -2,7 +2,7 @@
 
 use crate::scene::{gang, job, run, scene, seconds};
 use proptest::prelude::*;
-use rota_core::{Bound, Job, JobId, Phase, Promise, Time};
+use rota_core::{Bound, GpuId, Job, JobId, Phase, Promise, Time};
 use rota_engine::{Engine, Moment};
 use rota_sim::SimOptions;
 use std::sync::Arc;
@@ -43,6 +43,50 @@ fn a_job_of_another_type_is_not_held_up() {
     let table = rota_core::ThroughputTable::default();
     let bound = Arc::new(Bound::new(workload, cluster, &table, rota_core::bind::BadJobs::Refuse).unwrap());
     assert_eq!(run(&bound, "fcfs").first_start, [Some(0.0), Some(10.0), Some(2.0), Some(20.0)]);
+}
+
+/// A job of one GPU that keeps to certain GPUs.
+fn pinned(gpus: &[u32], arrival: f64, duration: f64) -> Job {
+    Job { only: gpus.iter().map(|gpu| GpuId(*gpu)).collect(), ..job(arrival, duration) }
+}
+
+#[test]
+fn a_pinned_job_keeps_its_own_gpu_and_no_other() {
+    // GPU 0 is busy, and another job waits for that very GPU; nobody says how long anything takes. GPUs 1 to 3 are for the others.
+    let jobs =
+        [pinned(&[0], 0.0, 100.0), pinned(&[0], 1.0, 10.0), job(2.0, 50.0), job(2.0, 50.0), job(2.0, 50.0), job(2.0, 50.0)];
+    for policy in ["fcfs", "priority", "wfq", "sjf", "fcfs:backfill=easy", "fcfs:backfill=greedy", "fcfs:backfill=conservative"] {
+        let outcome = run(&scene("gpu:4", jobs.clone()), policy);
+        assert_eq!(outcome.first_start[2..], [Some(2.0), Some(2.0), Some(2.0), Some(52.0)], "{policy}");
+        assert_eq!(outcome.first_start[1], Some(100.0), "{policy}");
+    }
+}
+
+#[test]
+fn a_gpu_that_a_pinned_job_waits_for_is_kept_for_it() {
+    // GPU 0 is busy until 10, and a gang waits for GPUs 0 and 1. The long job that comes at 5 would keep GPU 1 too long; the short one
+    // is done with it in time.
+    let both = |arrival, duration| Job { gpus: 2, ..pinned(&[0, 1], arrival, duration) };
+    let jobs = [pinned(&[0], 0.0, 10.0), both(1.0, 5.0), job(5.0, 20.0), job(5.0, 4.0)].map(|job| with_estimate(job, 1));
+    for policy in ["fcfs:backfill=easy", "fcfs:backfill=conservative"] {
+        let starts = run(&scene("gpu:2", jobs.clone()), policy).first_start;
+        assert_eq!(starts, [Some(0.0), Some(10.0), Some(15.0), Some(5.0)], "{policy}");
+    }
+}
+
+#[test]
+fn a_wide_job_behind_a_pinned_one_has_a_reservation_too() {
+    // The pinned job waits for GPU 0 until 1000. The gang of three waits for GPU 1 until 10; single jobs must not push it back for ever.
+    let singles = (0..20).map(|number| job(3.0 + f64::from(number), 8.0));
+    let jobs = [pinned(&[0], 0.0, 1000.0), pinned(&[1], 0.0, 10.0), pinned(&[0], 1.0, 1.0), gang(3, 2.0, 5.0)];
+    let jobs = jobs.into_iter().chain(singles).map(|job| with_estimate(job, 1));
+    let outcome = run(&scene("gpu:4", jobs), "fcfs:backfill=easy");
+    assert_eq!(outcome.first_start[3], Some(10.0));
+}
+
+/// The job with an estimate that is `factor` times too long.
+fn with_estimate(job: Job, factor: u32) -> Job {
+    Job { estimate: Some(seconds(job.work.seconds() * f64::from(factor))), ..job }
 }
 
 /// Every promise made in a run, with the state it was made from, and the start of each job.
@@ -91,8 +135,38 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    /// Jobs on two nodes of four GPUs, some of which keep to certain GPUs or to one node.
+    fn particular_job()(job in some_job(false), kind in 0_u32..4, first in 0_u32..8, last in 0_u32..8) -> Job {
+        match kind {
+            0 => {
+                let only = (first.min(last)..=first.max(last)).map(GpuId).collect::<Box<_>>();
+                Job { gpus: job.gpus.min(only.len() as u32), only, ..job }
+            }
+            1 => Job { gpus: job.gpus.min(4), nodes_max: 1, ..job },
+            _ => job,
+        }
+    }
+}
+
+fn two_nodes(jobs: Vec<Job>) -> Arc<Bound> {
+    crate::scene::on_cluster(rota_core::Cluster::from_spec("gpu:8", 4).unwrap(), jobs)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn promises_to_jobs_that_keep_to_gpus_or_nodes_hold(jobs in prop::collection::vec(particular_job(), 1..40)) {
+        let bound = two_nodes(jobs);
+        for policy in ["fcfs:backfill=easy", "fcfs:backfill=conservative"] {
+            let mut made = Vec::new();
+            let starts = promises(&bound, policy, |_, _, promise| made.push(*promise));
+            for promise in made {
+                prop_assert!(starts[promise.job.index()] <= promise.start, "{policy}: job {} was promised {} and started at {}", promise.job, promise.start, starts[promise.job.index()]);
+            }
+        }
+    }
 
     #[test]
     fn easy_never_delays_the_head(jobs in prop::collection::vec(some_job(false), 1..40)) {

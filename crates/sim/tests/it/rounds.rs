@@ -4,11 +4,12 @@
 use crate::scene::{gang, job, run, run_with, scene, seconds};
 use rota_core::event::EventKind;
 use rota_sim::{Mechanism, Restart, SimOptions};
+use std::sync::Arc;
 
 fn rounds(length: f64) -> SimOptions {
     SimOptions {
         mechanism: Mechanism::Rounds { length: seconds(length) },
-        restart: Restart { cost: seconds(2.0), checkpoint: None },
+        restart: Restart { cost: seconds(2.0), checkpoint: None, ..Restart::default() },
         ..SimOptions::default()
     }
 }
@@ -68,4 +69,40 @@ fn where_nobody_who_waits_has_a_share_the_next_shares_say_who_runs() {
     let bound = scene("v100:1", [job(0.0, 100.0), job(0.0, 300.0), job(0.0, 200.0)]);
     let options = SimOptions { mechanism: Mechanism::Rounds { length: seconds(360.0) }, ..SimOptions::default() };
     assert_eq!(run_with(&bound, "max-throughput-perf", &options).finishes(), [100.0, 600.0, 300.0]);
+}
+
+/// Two GPUs. The first user has three long jobs from the beginning; the second comes later, with jobs of a thousand seconds of work in all.
+fn late_user(entities: &[(&str, f64)], jobs: u32) -> f64 {
+    let mut workload = rota_core::Workload::new("users");
+    let (first, second) = (workload.names.intern("first"), workload.names.intern("second"));
+    for _ in 0..3 {
+        workload.push(rota_core::Job { user: first, ..job(0.0, 20_000.0) });
+    }
+    for _ in 0..jobs {
+        workload.push(rota_core::Job { user: second, ..job(100.0, 1000.0 / f64::from(jobs)) });
+    }
+    workload.finish();
+    let mut cluster = rota_core::Cluster::from_spec("gpu:2", 8).unwrap();
+    cluster.entities = entities
+        .iter()
+        .map(|(name, weight)| rota_core::cluster::SharingEntity {
+            name: (*name).to_owned(),
+            weight: *weight,
+            rule: rota_core::cluster::SharingRule::Fairness,
+        })
+        .collect();
+    let table = rota_core::ThroughputTable::default();
+    let bound = Arc::new(rota_core::Bound::new(workload, cluster, &table, rota_core::bind::BadJobs::Refuse).unwrap());
+    let finishes = run(&bound, "hierarchical:tick=10").finishes();
+    finishes[3..].iter().copied().fold(0.0, f64::max) - 100.0
+}
+
+#[test]
+fn a_user_who_comes_later_has_a_part_of_their_own() {
+    // Half of two GPUs is one GPU, so its job runs all the time; as one of four equal jobs it would take twice as long.
+    let alone = late_user(&[], 1);
+    assert!((1000.0..1150.0).contains(&alone), "{alone}");
+    // A quarter of two GPUs is half a GPU, where the site says so.
+    let light = late_user(&[("first", 3.0), ("second", 1.0)], 2);
+    assert!((1700.0..2300.0).contains(&light), "{light}");
 }

@@ -53,6 +53,9 @@ pub struct UpArgs {
     /// Length of a round, for --mechanism rounds
     #[arg(long, value_name = "SECONDS", value_parser = crate::args::numbers::positive_seconds)]
     pub round: Option<f64>,
+    /// How long a job runs at the least before it is stopped for others [default: ten times what a restart costs]
+    #[arg(long, value_name = "SECONDS", value_parser = super::duration)]
+    pub min_run: Option<f64>,
     /// Stay in the foreground (this is what happens anyway)
     #[arg(long, conflicts_with = "detach")]
     pub foreground: bool,
@@ -72,6 +75,44 @@ pub struct DownArgs {
     /// Start nothing more, and stop when nothing runs
     #[arg(long)]
     pub drain: bool,
+}
+
+/// `rota backup`.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  rota backup /backups/rota-$(date +%F).db
+
+The copy is of one moment, and the daemon goes on meanwhile. It has every job, event, token and setting made live; the logs of
+jobs are plain files in the folder `jobs` of the state directory.")]
+pub struct BackupArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The file to write; it must not be there yet
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota restore`.
+#[derive(Args)]
+#[command(after_help = "\
+Example:
+  rota down && rota restore /backups/rota-2026-11-16.db && rota up --detach
+
+The database that was there is kept beside it. Where a job would run a second time because the backup is older than its run, the
+queue is left drained: `rota resume` starts it again.")]
+pub struct RestoreArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The backup
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A command that only needs the daemon.

@@ -6,7 +6,7 @@ mod jobs;
 mod machine;
 mod site;
 
-pub use daemon::{DownArgs, PlainArgs, StateArgs, UpArgs};
+pub use daemon::{BackupArgs, DownArgs, PlainArgs, RestoreArgs, StateArgs, UpArgs};
 pub use duration::duration;
 pub use jobs::{BatchArgs, JobArgs, JobsArgs, LogsArgs, Memory, PriorityArgs, QueueArgs, SubmitArgs, WaitArgs};
 pub use machine::{ClaimArgs, ClaimModeWord, HistoryArgs, HistoryVerb, ProfilesArgs, RecordArgs, ReportArgs, TopArgs};

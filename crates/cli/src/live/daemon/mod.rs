@@ -1,9 +1,12 @@
-//! Commands about the daemon itself: `up`, `down`, `config`, its tokens (`token`) and its notifications (`notify`).
+//! Commands about the daemon itself: `up`, `down`, `config`, its tokens (`token`), its notifications (`notify`), and the upkeep of its
+//! database (`backup`, `restore`, `check`).
 
 mod notify;
 mod tokens;
 mod up;
+mod upkeep;
 
 pub use notify::{event, notify};
 pub use tokens::token;
 pub use up::{config, down, up};
+pub use upkeep::{backup, check, restore};

@@ -33,6 +33,9 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     if let Some(round) = args.round {
         config.round_seconds = round;
     }
+    if args.min_run.is_some() {
+        config.jobs.min_run_seconds = args.min_run;
+    }
     if let Some(bind) = args.bind {
         config.http.bind = bind;
     }
@@ -103,6 +106,9 @@ fn detach(args: &UpArgs) -> anyhow::Result<()> {
     }
     if let Some(round) = args.round {
         command.arg("--round").arg(round.to_string());
+    }
+    if let Some(min_run) = args.min_run {
+        command.arg("--min-run").arg(min_run.to_string());
     }
     if let Some(bind) = &args.bind {
         command.arg("--bind").arg(bind.to_string());

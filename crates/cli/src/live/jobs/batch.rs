@@ -103,7 +103,7 @@ fn keys(file: &Path, run: &str, rows: &[Row]) -> anyhow::Result<Vec<String>> {
 }
 
 fn submit(client: &Client, args: &BatchArgs, entries: &mut [Entry]) -> anyhow::Result<()> {
-    let env = environment();
+    let env = std::sync::Arc::new(environment());
     for part in entries.chunks_mut(AT_ONCE) {
         let submits = part.iter().map(|entry| ask(args, entry)).collect::<anyhow::Result<Vec<_>>>()?;
         let many = SubmitMany { env: env.clone(), submits };

@@ -119,6 +119,11 @@ impl Daemon {
         self.wrapper = vec!["prlimit".into(), format!("--nofile={files}:").into()];
     }
 
+    /// The next daemon is started by this program.
+    pub fn start_by(&mut self, words: &[&str]) {
+        self.wrapper = words.iter().map(OsString::from).collect();
+    }
+
     /// The daemon's command, to be started by whoever asks.
     pub fn command(&self) -> Command {
         let mut words = self.wrapper.iter().cloned().chain([program().into()]);

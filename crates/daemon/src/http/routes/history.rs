@@ -3,7 +3,7 @@
 use crate::api;
 use crate::http::{Answer, Site, parse_time};
 use crate::machine::platform::{Caller, Message};
-use crate::store::{Archive, Past, StoreError};
+use crate::store::{Past, StoreError};
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
@@ -31,7 +31,7 @@ impl Site {
             let (believed_seconds, share_milli, memory_mib) = self.estimates.of(&record);
             api::PastJob {
                 job: record.view(&self.state_dir, None, None),
-                ask: record.spec.ask.clone(),
+                ask: api::Submit { command: Arc::new(record.command_in_short()), ..record.spec.ask.clone() },
                 arrived_at_ns: record.arrived_at,
                 believed_seconds,
                 share_milli,

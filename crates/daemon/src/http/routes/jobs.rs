@@ -58,7 +58,7 @@ async fn submit_many(
     may_submit(&site, &caller)?;
     let one = |mut ask: api::Submit| {
         if ask.env.is_empty() {
-            ask.env.clone_from(&many.env);
+            ask.env = Arc::clone(&many.env);
         }
         site.ask(|reply| Message::Submit(Box::new(ask), caller.clone(), reply))
     };

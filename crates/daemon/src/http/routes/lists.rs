@@ -63,10 +63,10 @@ impl Wanted {
     }
 }
 
-/// Whether a job's name or command has a text in it, which is in lower case.
+/// Whether a job's name or the beginning of its command has a text in it, which is in lower case.
 pub fn says(record: &JobRecord, text: &str) -> bool {
     let ask = &record.spec.ask;
-    let words = || ask.command.iter().map(crate::api::text::Text::lossy).collect::<Vec<_>>().join(" ");
+    let words = || record.command_in_short().iter().map(crate::api::text::Text::lossy).collect::<Vec<_>>().join(" ");
     ask.name.as_ref().is_some_and(|name| name.to_lowercase().contains(text)) || words().to_lowercase().contains(text)
 }
 

@@ -107,8 +107,8 @@ impl Site {
 /// How far a log was read, across the turns it takes.
 #[derive(Default)]
 struct LogPlace {
-    offset: u64,
-    inode: u64,
+    /// The file that is read, which may have another name by now.
+    file: Option<std::fs::File>,
     path: PathBuf,
     /// Only so many of the last lines, until they were looked for.
     tail: Option<usize>,
@@ -147,36 +147,59 @@ impl LogPlace {
                 if *byte == b'\n' && at + 1 < length {
                     seen += 1;
                     if seen == lines {
-                        self.offset = at + 1;
-                        path.clone_into(&mut self.path);
-                        self.inode = inode(&file);
-                        return;
+                        return self.begin(file, path, at + 1);
                     }
                 }
             }
             from -= step;
         }
-        if lines == 0 {
-            self.offset = length;
+        self.begin(file, path, if lines == 0 { length } else { 0 });
+    }
+
+    fn begin(&mut self, mut file: std::fs::File, path: &std::path::Path, offset: u64) {
+        if file.seek(SeekFrom::Start(offset)).is_ok() {
             path.clone_into(&mut self.path);
-            self.inode = inode(&file);
+            self.file = Some(file);
         }
     }
 
+    /// The next piece. A log that was turned over is read to its end, then the one that came after it.
     fn read(&mut self, path: &std::path::Path) -> Vec<u8> {
-        let Ok(mut file) = std::fs::File::open(path) else { return Vec::new() };
-        let now = inode(&file);
-        if self.path != path || (self.inode != now && self.inode != 0) {
-            self.offset = 0;
-            path.clone_into(&mut self.path);
+        if self.path != path || self.file.is_none() {
+            let Ok(file) = std::fs::File::open(path) else { return Vec::new() };
+            self.begin(file, path, 0);
         }
-        self.inode = now;
-        let mut chunk = Vec::new();
-        if file.seek(SeekFrom::Start(self.offset)).is_ok() && file.take(LOG_CHUNK).read_to_end(&mut chunk).is_ok() {
-            self.offset += chunk.len() as u64;
+        loop {
+            let Some(file) = &mut self.file else { return Vec::new() };
+            // Asked before reading: what was written before it was turned over is read after that.
+            let next = successor(file, path);
+            let mut chunk = Vec::new();
+            if file.take(LOG_CHUNK).read_to_end(&mut chunk).is_err() || !chunk.is_empty() {
+                return chunk;
+            }
+            let Some(next) = next else { return chunk };
+            self.begin(next, path, 0);
         }
-        chunk
     }
+}
+
+/// The log that came after one that was turned over: `log.1` is older than `log`, `log.2` is older than that.
+fn successor(file: &std::fs::File, path: &std::path::Path) -> Option<std::fs::File> {
+    let own = inode(file);
+    let mut newer = std::fs::File::open(path).ok()?;
+    if inode(&newer) == own {
+        return None;
+    }
+    for age in 1.. {
+        let name = PathBuf::from(format!("{}.{age}", path.display()));
+        // One that is not there any more was dropped: what is left begins with the oldest.
+        let Ok(older) = std::fs::File::open(name) else { break };
+        if inode(&older) == own {
+            break;
+        }
+        newer = older;
+    }
+    Some(newer)
 }
 
 fn inode(file: &std::fs::File) -> u64 {
@@ -187,6 +210,7 @@ fn inode(file: &std::fs::File) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn a_tail_is_the_last_lines_whatever_ends_them() {
@@ -200,5 +224,37 @@ mod tests {
             place.seek_tail(&path, lines);
             assert_eq!(String::from_utf8(place.read(&path)).unwrap(), expected, "{text:?} {lines}");
         }
+    }
+
+    #[test]
+    fn no_line_is_lost_when_a_log_is_turned_over_however_often() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let turn_over = || {
+            for age in (1..4).rev() {
+                _ = std::fs::rename(dir.path().join(format!("log.{age}")), dir.path().join(format!("log.{}", age + 1)));
+            }
+            std::fs::rename(&path, dir.path().join("log.1")).unwrap();
+        };
+        let mut place = LogPlace::default();
+        let mut read = Vec::new();
+        std::fs::write(&path, "1\n").unwrap();
+        read.extend(place.read(&path));
+        for (turns, first) in [(0, 2), (1, 3), (3, 5), (2, 9)] {
+            std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(format!("{first}\n").as_bytes()).unwrap();
+            for number in 1..=turns {
+                turn_over();
+                std::fs::write(&path, format!("{}\n", first + number)).unwrap();
+            }
+            loop {
+                let chunk = place.read(&path);
+                if chunk.is_empty() {
+                    break;
+                }
+                read.extend(chunk);
+            }
+        }
+        let read = String::from_utf8(read).unwrap();
+        assert_eq!(read, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n");
     }
 }

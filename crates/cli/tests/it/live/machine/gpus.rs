@@ -135,6 +135,9 @@ fn processes_that_are_to_be_ignored_do_not_count() {
     assert_eq!(daemon.wait_one(id)["state"], "done");
     machine.occupy(1, 1, 300);
     until("pid 1 is seen", || gpu_state(&daemon, 1) == "stranger");
+    // A name does not excuse a process that holds much memory.
+    machine.occupy(0, std::process::id(), 8900);
+    until("it is a stranger now", || gpu_state(&daemon, 0) == "stranger");
 }
 
 #[test]

@@ -408,3 +408,18 @@ fn a_supervisor_told_to_stop_by_somebody_else_does_not_make_its_job_cancelled() 
     assert_eq!(job["state"], "lost", "{job:#}");
     assert!(job["reason"].as_str().unwrap().contains("supervisor"), "{job:#}");
 }
+
+#[test]
+fn a_job_pinned_to_a_busy_gpu_idles_no_other_gpu() {
+    for policy in ["priority", "fcfs:backfill=easy", "sjf", "wfq", "fcfs:backfill=conservative"] {
+        let daemon = Daemon::with(&["--virtual-gpus", "a100:4", "--policy", policy], "", &[]);
+        let holds = daemon.submit(&["--gpu-ids", "0", "--", "sleep", "600"]);
+        daemon.until_state(holds, "running");
+        let pinned = daemon.submit(&["--gpu-ids", "0", "--", "sleep", "600"]);
+        let others = [0, 1, 2, 3].map(|_| daemon.submit(&["--", "sleep", "600"]));
+        for id in &others[..3] {
+            daemon.until_state(*id, "running");
+        }
+        assert_eq!((daemon.state_of(pinned).as_str(), daemon.state_of(others[3]).as_str()), ("waiting", "waiting"), "{policy}");
+    }
+}

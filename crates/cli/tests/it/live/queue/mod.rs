@@ -1,8 +1,13 @@
 //! Jobs in the queue: their lives, crashes, a full disk, users.
 
+mod arrays;
 mod crash;
 mod disk;
+mod gavel;
 mod jobs;
+mod leases;
 mod reboot;
 mod restart;
+mod trace_run;
+mod upkeep;
 pub mod users;

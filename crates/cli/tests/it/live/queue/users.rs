@@ -155,3 +155,27 @@ fn one_user_cannot_use_up_the_share_of_another() {
     daemon.up();
     daemon.until_state(greedy[3], "running");
 }
+
+#[test]
+fn a_daemon_with_the_rights_of_its_unit_runs_and_ends_jobs_of_others() {
+    let unit = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd/rota.service");
+    let unit = std::fs::read_to_string(unit).unwrap();
+    let dropped = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=~")).unwrap();
+    let dropped = dropped.split_whitespace().map(|name| format!("-{}", name.trim_start_matches("CAP_").to_lowercase()));
+    let Some((mut daemon, ann, _)) = shared("a100:2", "") else { return };
+    daemon.kill();
+    let bounding = dropped.collect::<Vec<_>>().join(",");
+    daemon.start_by(&["setpriv", &format!("--bounding-set={bounding}")]);
+    daemon.up();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
+    let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:\t")).unwrap();
+    assert_eq!(u64::from_str_radix(rights, 16).unwrap() >> 22 & 1, 0, "it could restart the machine: {rights}");
+    let id = ann.submit(&daemon, &[], "id -u; grep NoNewPrivs /proc/self/status");
+    assert_eq!(daemon.wait_one(id)["state"], "done");
+    assert_eq!(daemon.log(id), format!("{}\nNoNewPrivs:\t1\n", ann.uid));
+    let long = ann.submit(&daemon, &[], "sleep 600");
+    daemon.until_state(long, "running");
+    daemon.restart();
+    daemon.ok(&["cancel", &long.to_string()]);
+    assert_eq!(daemon.wait_one(long)["state"], "cancelled");
+}

@@ -1,0 +1,165 @@
+//! Commands and environments, of which each is in the store once however many jobs have it: an array of ten thousand jobs with one long
+//! command holds that command once, on the disk and in memory.
+
+use crate::api::Submit;
+use crate::api::text::Text;
+use crate::store::database::{Writer, read_job};
+use crate::store::record::{JobRecord, Spec, command_bytes};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A command of an array that is longer than this is kept apart from its jobs.
+const ARRAY_COMMAND_BYTES: usize = 256;
+/// A command of any job that is longer than this is kept apart from it.
+const COMMAND_BYTES: usize = 16 << 10;
+
+/// The rows that were written or found last. Jobs that come together mostly have the same command and environment.
+#[derive(Default)]
+pub struct KnownTexts {
+    environments: HashMap<[u8; 32], i64>,
+    last_environment: Option<LastRow<(Text, Text)>>,
+    last_command: Option<LastRow<Text>>,
+}
+
+/// A list and its row.
+type LastRow<T> = (Arc<Vec<T>>, i64);
+
+impl Writer<'_> {
+    /// The row of an environment, made if it is new: a thousand jobs of one shell share one.
+    pub fn environment(&mut self, variables: &Arc<Vec<(Text, Text)>>) -> rusqlite::Result<i64> {
+        if let Some((_, id)) = self.known.last_environment.as_ref().filter(|(known, _)| Arc::ptr_eq(known, variables)) {
+            return Ok(*id);
+        }
+        let (content, hash) = sealed(variables)?;
+        let id = match self.known.environments.get(&hash) {
+            Some(id) => *id,
+            None => row_of(self.connection(), "environments", &hash, &content)?,
+        };
+        self.known.environments.insert(hash, id);
+        self.known.last_environment = Some((Arc::clone(variables), id));
+        Ok(id)
+    }
+
+    /// What is written of a job's specification, and the row of its command where that is kept apart.
+    pub(super) fn parts_of(&mut self, spec: &Spec) -> rusqlite::Result<(String, Option<i64>)> {
+        let bytes = command_bytes(&spec.ask.command);
+        let is_apart = bytes > COMMAND_BYTES || (spec.is_template && bytes > ARRAY_COMMAND_BYTES);
+        if !is_apart {
+            return Ok((serde_json::to_string(spec).map_err(not_written)?, None));
+        }
+        let command = &spec.ask.command;
+        let known = self.known.last_command.as_ref().filter(|(known, _)| Arc::ptr_eq(known, command)).map(|(_, id)| *id);
+        let id = if let Some(id) = known {
+            id
+        } else {
+            let (content, hash) = sealed(command)?;
+            let id = row_of(self.connection(), "commands", &hash, &content)?;
+            self.known.last_command = Some((Arc::clone(command), id));
+            id
+        };
+        let ask = Submit { command: Arc::default(), ..spec.ask.clone() };
+        let rest = serde_json::to_string(&Spec { ask, ..spec.clone() }).map_err(not_written)?;
+        Ok((rest, Some(id)))
+    }
+}
+
+fn not_written(error: serde_json::Error) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(error.into())
+}
+
+fn sealed(text: &impl Serialize) -> rusqlite::Result<(String, [u8; 32])> {
+    let content = serde_json::to_string(text).map_err(not_written)?;
+    let hash = Sha256::digest(content.as_bytes()).into();
+    Ok((content, hash))
+}
+
+fn row_of(connection: &Connection, table: &str, hash: &[u8; 32], content: &str) -> rusqlite::Result<i64> {
+    let known = connection
+        .prepare_cached(&format!("SELECT id FROM {table} WHERE hash = ?1"))?
+        .query_row([hash.as_slice()], |row| row.get(0))
+        .optional()?;
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    connection
+        .prepare_cached(&format!("INSERT INTO {table} (hash, content) VALUES (?1, ?2)"))?
+        .execute(params![hash.as_slice(), content])?;
+    Ok(connection.last_insert_rowid())
+}
+
+/// Reads jobs of one query. Those with the same command share it.
+pub struct JobReader<'a> {
+    connection: &'a Connection,
+    commands: RefCell<HashMap<i64, Arc<Vec<Text>>>>,
+}
+
+impl<'a> JobReader<'a> {
+    /// A reader on a connection.
+    pub fn new(connection: &'a Connection) -> Self {
+        Self { connection, commands: RefCell::default() }
+    }
+
+    /// The job of a row.
+    pub fn read(&self, row: &Row<'_>) -> rusqlite::Result<JobRecord> {
+        let mut record = read_job(row)?;
+        if let Some(id) = row.get::<_, Option<i64>>("command_id")? {
+            let command = self.command(id)?;
+            let mut spec = (*record.spec).clone();
+            spec.ask.command = command;
+            record.spec = Arc::new(spec);
+        }
+        Ok(record)
+    }
+
+    fn command(&self, id: i64) -> rusqlite::Result<Arc<Vec<Text>>> {
+        if let Some(known) = self.commands.borrow().get(&id) {
+            return Ok(Arc::clone(known));
+        }
+        let content: String =
+            self.connection.prepare_cached("SELECT content FROM commands WHERE id = ?1")?.query_row([id], |row| row.get(0))?;
+        let command: Vec<Text> = serde_json::from_str(&content)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into()))?;
+        let command = Arc::new(command);
+        self.commands.borrow_mut().insert(id, Arc::clone(&command));
+        Ok(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::journal::{Stamp, Submission};
+    use crate::store::{Store, StoreError};
+
+    fn put(store: &mut Store, id: u64, spec: &Arc<Spec>) -> Result<(), StoreError> {
+        let request =
+            Submission { uid: 1, user: "ann".to_owned(), gpus: 1, env_id: 1, memory_mib: None, spec: Some(Arc::clone(spec)) };
+        let record = JobRecord::new(id, &request, Stamp { at: 0, wall_ns: 0 });
+        store.transaction(|writer| writer.put_job(&record))
+    }
+
+    #[test]
+    fn a_long_command_of_many_jobs_is_written_and_read_once() {
+        let mut store = Store::in_memory();
+        store.transaction(|writer| writer.environment(&Arc::default())).unwrap();
+        let command = Arc::new(vec![Text::from("run"), Text::from("x".repeat(1000).as_str())]);
+        for id in 1..=3 {
+            let ask = Submit { command: Arc::clone(&command), name: Some("long".to_owned()), ..Submit::default() };
+            put(&mut store, id, &Arc::new(Spec { ask, is_template: true, array_index: Some(id), ..Spec::default() })).unwrap();
+        }
+        let short = Submit { command: Arc::new(vec![Text::from("short")]), ..Submit::default() };
+        put(&mut store, 4, &Arc::new(Spec { ask: short.clone(), ..Spec::default() })).unwrap();
+        let count = |sql: &str| store.read(|connection| connection.query_row(sql, [], |row| row.get::<_, u64>(0))).unwrap();
+        assert_eq!(count("SELECT count(*) FROM commands"), 1);
+        assert!(count("SELECT max(length(spec)) FROM jobs") < 500, "no job has a copy of it");
+        let jobs = store.unfinished().unwrap().into_iter().map(Result::unwrap).collect::<Vec<_>>();
+        assert!(jobs[..3].iter().all(|job| job.spec.ask.command == command && job.spec.ask.name.as_deref() == Some("long")));
+        assert!(Arc::ptr_eq(&jobs[0].spec.ask.command, &jobs[2].spec.ask.command), "there is one copy in memory, too");
+        assert_eq!(jobs[3].spec.ask, short);
+        assert_eq!(store.job(2).unwrap().unwrap(), jobs[1]);
+    }
+}
