@@ -79,6 +79,7 @@ bench: build torch
 	python3 benches/api.py $(ROTA)
 	python3 benches/peers.py $(ROTA)
 	python3 benches/history.py $(ROTA)
+	python3 benches/learn.py $(ROTA) $(wildcard ../shared/data/lublin/lublin-2.swf)
 	python3 benches/iterator.py
 	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
 	python3 benches/crowd.py $(ROTA)

@@ -222,7 +222,7 @@ pub(crate) const METRICS: [Metric; 25] = [
     metric!(events, "events", Neither, Count, false, |row| Some(row.events as f64), "events of the run"),
     metric!(
         bsld_mean,
-        "mean bounded slowdown",
+        "mean slowdown",
         Lower,
         Number(""),
         true,

@@ -1,5 +1,6 @@
 //! `rota learn` from training to the simulator, and what it refuses.
 
+use crate::live::Daemon;
 use crate::rota::{json, refusal, root};
 
 #[test]
@@ -55,4 +56,27 @@ fn bad_input_is_refused_with_a_reason() {
         let stderr = refusal(&args);
         assert!(stderr.contains(reason), "{args:?}: {stderr}");
     }
+}
+
+#[test]
+fn a_model_decides_in_the_live_queue_and_is_tried_on_its_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model.safetensors");
+    let model = model.to_str().unwrap();
+    let train = ["learn", "train", "--env", "classroom", "--steps", "1", "--episodes", "1", "--validation", "1", "--seed", "1"];
+    json(&[&train[..], &["-o", model, "--json"]].concat());
+    let policy = format!("learned:model={model},guard=sjf");
+    let mut daemon = Daemon::with(&["--virtual-gpus", "a100:1", "--policy", &policy], "", &[]);
+    let ids = [3, 1, 2].map(|seconds| daemon.submit(&["--estimate", &seconds.to_string(), "--", "true"]));
+    assert!(daemon.wait(&ids).iter().all(|job| job["state"] == "done"));
+    daemon.restart();
+    assert_eq!(daemon.json(&["status", "--json"])["policy"], policy.as_str());
+    let after = daemon.submit(&["--", "true"]);
+    assert_eq!(daemon.wait_one(after)["state"], "done");
+    let scores = daemon.json(&["learn", "shadow", "--model", model, "--against", "fcfs", "--json"]);
+    let names = scores.as_array().unwrap().iter().map(|score| score["policy"].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(names, [model, policy.as_str(), "fcfs"]);
+    assert!(scores.as_array().unwrap().iter().all(|score| score["lost"] == 0), "{scores}");
+    let refused = daemon.refusal(2, &["policy", "set", "learned:model=/nowhere"]);
+    assert!(refused.contains("/nowhere"), "{refused}");
 }
