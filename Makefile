@@ -6,13 +6,15 @@ ROTA := target/release/rota
 
 # Where the tools for the Python package are.
 PYTHON := target/python
+# An interpreter with PyTorch: Debian's.
+TORCH_PYTHON ?= /usr/bin/python3
 # Browser tests drive the system's Chromium.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD = 1
 
 # What the example queue of `make run` keeps.
 STATE ?= .rota
 
-.PHONY: run demo build web test lint parity bench chaos fuzz tools lint-tools python-tools browser node clean
+.PHONY: run demo build web test lint parity bench chaos chaos-leases fuzz tools lint-tools python-tools browser torch node clean
 
 run: build
 	@if $(ROTA) status --state $(STATE) >/dev/null 2>&1; then echo "a queue already runs on $(STATE)"; \
@@ -49,7 +51,7 @@ web: node
 
 # Property tests draw the same cases in every run of `make test`, so that a change is judged by what it changed; `make fuzz` draws others.
 test: export PROPTEST_RNG_SEED ?= 1
-test: tools python-tools browser web
+test: tools python-tools browser web torch
 	python3 -m unittest discover examples/workloads
 	cd web && npm test
 	$(CARGO) nextest run --workspace --locked -E 'not test(/^parity/) & not test(/::parity/)'
@@ -57,6 +59,7 @@ test: tools python-tools browser web
 	python3 tests/chaos/chaos.py target/debug/rota --rounds 20 --seconds 30 --seed 1
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
+	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training
 
 parity: tools
 	$(CARGO) nextest run --workspace --locked -E 'test(/^parity/) | test(/::parity/)'
@@ -70,12 +73,14 @@ lint: lint-tools python-tools node
 	cd python && ../$(PYTHON)/bin/ruff check --config pyproject.toml . ../examples/claim.py && ../$(PYTHON)/bin/ruff format --config pyproject.toml --check . ../examples/claim.py && ../$(PYTHON)/bin/mypy
 	cd web && npm ci --no-audit --no-fund && npm run lint
 
-bench: build
+bench: build torch
 	python3 benches/run.py $(ROTA)
 	python3 benches/live.py $(ROTA)
 	python3 benches/api.py $(ROTA)
 	python3 benches/peers.py $(ROTA)
 	python3 benches/history.py $(ROTA)
+	python3 benches/iterator.py
+	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
 	python3 benches/crowd.py $(ROTA)
 	$(CARGO) run --release --locked -p rota-sim --example fork
 
@@ -85,6 +90,10 @@ SEED ?= 1
 chaos:
 	$(CARGO) build --locked -p rota
 	python3 tests/chaos/chaos.py target/debug/rota --rounds $(ROUNDS) --seed $(SEED)
+
+# Kills of the daemon, supervisors and jobs while trainings take turns.
+chaos-leases: build
+	python3 tests/leases/kills.py $(ROTA) --rounds 100
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
 SECONDS ?= 60
@@ -114,6 +123,10 @@ $(PYTHON)/complete: python/requirements-dev.txt
 # The report is checked in a real browser.
 browser:
 	command -v chromium >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq chromium; }
+
+# Trainings that are stopped and go on, to the bit.
+torch:
+	$(TORCH_PYTHON) -c 'import torch' 2>/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends python3-torch; }
 
 # The dashboard is built with Node 20.19 or later.
 node:

@@ -25,6 +25,14 @@ Everything else is done with a client:
     for gpu in client.gpus():
         print(gpu.index, gpu.type, gpu.state, gpu.jobs)
 
+A training that may be stopped and goes on later with the very next batch wraps its loader:
+
+    batches = rota.Iterator(loader, save=save, load=load)               # submit it with `--preemptible`
+    for epoch in range(batches.epoch, 90):
+        for batch in batches:
+            train(batch)
+    batches.complete()
+
 `rota.Client(url=…, token=…)` speaks to a daemon over the network, and `rota.AsyncClient` has the same methods for asyncio.
 
 What the daemon says comes as records (`Job`, `Gpu`, `Status`, …) with typed fields: times are `datetime` in UTC, what is not
@@ -55,12 +63,15 @@ from ._errors import (
     Unreachable,
 )
 from ._jobs import After, Blocker, Event, Explanation, Job, Point, Samples
+from ._lease.iterator import Iterator
+from ._lease.vault import SaveFailed
 from ._machine import Gpu, GpuProcess, Session, Status, Token
 from ._past import Bar, GpuUse, Heatmap, HeatRow, NamedUse, Simulation, Timeline, TimelineGpu, Usage, Use, Waste
 from ._submission import JobOptions
 
 if TYPE_CHECKING:
     from ._async_client import AsyncClaim, AsyncClient
+    from ._classroom import MLWorkloadSchedulingEnv, evaluate_model
 
 __all__ = [
     "After",
@@ -81,15 +92,18 @@ __all__ = [
     "GpuUse",
     "HeatRow",
     "Heatmap",
+    "Iterator",
     "Job",
     "JobFailed",
     "JobOptions",
+    "MLWorkloadSchedulingEnv",
     "NamedUse",
     "NotFound",
     "Point",
     "Problem",
     "RotaError",
     "Samples",
+    "SaveFailed",
     "Session",
     "Simulation",
     "Status",
@@ -107,19 +121,25 @@ __all__ = [
     "Use",
     "Waste",
     "claim",
+    "evaluate_model",
 ]
 
-_LATE = ("AsyncClaim", "AsyncClient")
-"""What needs asyncio, which takes longer to load than all the rest."""
+_LATE = {
+    "AsyncClaim": "_async_client",
+    "AsyncClient": "_async_client",
+    "MLWorkloadSchedulingEnv": "_classroom",
+    "evaluate_model": "_classroom",
+}
+"""What most scripts do not need, with the module it is in: asyncio takes longer to load than all the rest."""
 
 
 def __getattr__(name: str) -> object:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import _async_client
+    from importlib import import_module
 
-    for late in _LATE:
-        globals()[late] = _named(getattr(_async_client, late))
+    module = import_module(f"{__name__}.{_LATE[name]}")
+    globals()[name] = _named(getattr(module, name))
     return globals()[name]
 
 

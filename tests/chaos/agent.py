@@ -1,12 +1,12 @@
 """A user of the queue: a process with that user's id, which sends requests over the daemon's socket and says what came back.
 
-One request a line on standard input, as JSON; one answer a line on standard output.
+One order a line, as JSON; one answer a line.
 """
 
 import http.client
 import json
+import os
 import socket
-import sys
 
 TIMEOUT_SECONDS = 30
 
@@ -63,9 +63,10 @@ class Idlers:
         self.open.clear()
 
 
-def main():
+def serve(orders, answers):
+    """Does what the orders say, until there are no more."""
     idlers = Idlers()
-    for line in sys.stdin:
+    for line in orders:
         order = json.loads(line)
         if order["do"] == "ask":
             status, text = ask(order["socket"], order["method"], order["target"], order["body"])
@@ -75,8 +76,36 @@ def main():
         else:
             idlers.drop()
             answer = {}
-        print(json.dumps(answer), flush=True)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
 
 
-if __name__ == "__main__":
-    main()
+def start(uid):
+    """Starts an agent for a user. It is forked, because the user may not be able to run this very Python.
+
+    Gives its process id, the file for orders and the file for answers.
+    """
+    orders_read, orders_write = os.pipe()
+    answers_read, answers_write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            # Nothing of this process but its two ends: an agent that held another's pipe open would keep it from ending.
+            low, high = sorted((orders_read, answers_write))
+            os.closerange(3, low)
+            os.closerange(low + 1, high)
+            os.closerange(high + 1, 4096)
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setresgid(uid, uid, uid)
+                os.setresuid(uid, uid, uid)
+            os.chdir("/")
+            with open(orders_read, encoding="utf-8") as orders, open(answers_write, "w", encoding="utf-8") as answers:
+                serve(orders, answers)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(orders_read)
+    os.close(answers_write)
+    return pid, open(orders_write, "w", encoding="utf-8"), open(answers_read, encoding="utf-8")

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,7 @@ def campaign(options, number, spec, library, rounds, deadline, sums):
     dice = random.Random(f"{options.seed}/{number}")
     world = World(options.binary, spec, library)
     try:
+        world.begin()
         oracle = Oracle(world)
         deeds = Deeds(world, oracle, dice)
         played = 0
@@ -91,6 +93,8 @@ def main():
     parser.add_argument("--campaign", type=int, help="only this one")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no new round after this time")
     options = parser.parse_args()
+    # Nothing stays behind when it is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options.binary = os.path.abspath(options.binary)
     specs = policies(options.binary)
     random.Random(options.seed).shuffle(specs)

@@ -19,7 +19,7 @@ class Deeds:
         self.keys = 0
         self.is_full = False
         self.done = {}
-        common = [self.submit] * 5 + [self.act_on_own] * 2 + [self.act_on_others] * 2
+        common = [self.submit] * 9 + [self.act_on_own] * 2 + [self.act_on_others] * 2
         accidents = [self.kill_daemon] * 2 + [self.restart_daemon, self.kill_supervisor, self.lose_gpu, self.fill_disk]
         rest = [self.idle_clients, self.say_nonsense, self.change_policy, self.back_up, self.damage_database, self.damage_run, self.set_clock]
         self.all = common + accidents + rest

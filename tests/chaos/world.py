@@ -6,10 +6,11 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
+
+import agent
 
 HERE = Path(__file__).parent
 GPUS_ALL = "a100:3,t4:2"
@@ -44,18 +45,14 @@ class User:
         self.world = world
         self.marks = world.folder / f"marks-{uid}"
         self.marks.touch()
-        self.idlers = 0
-        command = [sys.executable, str(HERE / "agent.py")]
-        extra = {}
         if world.is_root:
             os.chown(self.marks, uid, uid)
-            extra = {"user": uid, "group": uid, "extra_groups": []}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", **extra)
+        self.pid, self.orders, self.answers = agent.start(uid)
 
     def order(self, **order):
-        self.process.stdin.write(json.dumps({"socket": str(self.world.state / "rota.sock"), **order}) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
+        self.orders.write(json.dumps({"socket": str(self.world.state / "rota.sock"), **order}) + "\n")
+        self.orders.flush()
+        line = self.answers.readline()
         if not line:
             raise RuntimeError(f"the agent of user {self.uid} has ended")
         return json.loads(line)
@@ -73,9 +70,9 @@ class User:
         return [tuple(line.split()) for line in self.marks.read_text().splitlines()]
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait(timeout=30)
-        self.process.stdout.close()
+        self.orders.close()
+        os.waitpid(self.pid, 0)
+        self.answers.close()
 
 
 class World:
@@ -99,7 +96,11 @@ class World:
         self.clock_seconds = 0
         self.daemon = None
         self.lives = 0
+        self.users = []
         self.log = open(self.folder / "daemon.log", "ab")  # noqa: SIM115 -- open for as long as the world is
+
+    def begin(self):
+        """The daemon and the users."""
         self.start()
         for gpu in self.rota_json("gpus"):
             (self.locks / gpu["uuid"]).touch()
@@ -198,7 +199,7 @@ class World:
 
     def close(self):
         """Takes away everything: first the daemon, which would start more, then what it started."""
-        for user in getattr(self, "users", []):
+        for user in self.users:
             user.close()
         if self.daemon is not None and self.daemon.poll() is None:
             self.daemon.kill()

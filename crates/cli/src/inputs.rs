@@ -80,7 +80,7 @@ pub fn sim_options(args: &ModelArgs, seed: u64, window: Option<(u32, u32)>) -> a
         mechanism: mechanism(args.mechanism, args.round),
         seed,
         score: args.place.parse()?,
-        restart: Restart { cost: span(args.restart_cost), checkpoint: args.checkpoint.map(span) },
+        restart: Restart { cost: span(args.restart_cost), checkpoint: args.checkpoint.map(span), ..Restart::default() },
         stop_time: span(args.stop_seconds),
         faults: args
             .node_mtbf

@@ -5,7 +5,9 @@
 mod allocate;
 mod args;
 mod inputs;
+mod learn;
 mod live;
+mod measure;
 mod output;
 mod policies;
 mod shell;
@@ -38,6 +40,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => return live::doctor::doctor(args),
         Command::Check(args) => return live::daemon::check(args),
         Command::Supervise { dir } => return Ok(dir.as_ref().map_or_else(rota_exec::nurse, |dir| rota_exec::supervise(dir))),
+        Command::Gang { workers, command } => return live::jobs::gang(workers, command),
         Command::Keep => {
             rota_daemon::keep();
             return Ok(ExitCode::SUCCESS);
@@ -47,6 +50,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Trace(args) => traces::run(args),
         Command::Alloc(args) => allocate::run(args),
         Command::Throughputs(args) => traces::run_throughputs(args),
+        Command::Learn(args) => learn::run(args),
         Command::Policies(args) => policies::run(args),
         Command::Up(args) => live::daemon::up(args),
         Command::Down(args) => live::daemon::down(args),

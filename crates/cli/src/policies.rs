@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 pub fn run(args: &PoliciesArgs) -> anyhow::Result<()> {
     let chosen = match &args.name {
-        Some(name) => vec![PolicyChoice::from(rota_policy::find(name)?)],
+        Some(name) => vec![PolicyChoice::from(rota_learn::registry().find(name)?)],
         None => PolicyChoice::all(),
     };
     if args.json {

@@ -61,7 +61,7 @@ pub fn check(snapshot: &Snapshot<'_>, plan: &Plan) -> Result<(), Violation> {
         if state.phase != Phase::Running {
             return Err(Violation::NotRunning(job));
         }
-        if !snapshot.bound.job(job).preemptible {
+        if !snapshot.bound.job(job).preemptible || state.losses >= 2 || snapshot.now.since(state.since) < snapshot.min_run {
             return Err(Violation::NotPreemptible(job));
         }
         if !stopped.insert(job) {
@@ -198,6 +198,7 @@ mod tests {
             outside: &[],
             outside_changes: 0,
             restart_cost: Span::ZERO,
+            min_run: Span::ZERO,
             durations: crate::Durations::Hidden,
             changed: &[],
             lengths: &[],

@@ -168,6 +168,8 @@ pub enum JobChange {
         /// The group of jobs it may share a GPU with.
         group: u32,
     },
+    /// Its last run did not leave in time when it was asked to, and what it did since it last saved is lost.
+    WorkLost,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -316,6 +318,32 @@ pub enum EventKind<R: Realm = Tables> {
         /// From the request to stop until the job is gone, and from its next start until it runs.
         cost: Span,
     },
+    /// The job asked for the lease of its present run: it hears of a stop through it, and needs no signal.
+    Leased {
+        /// The job it happened to.
+        job: R::Job,
+    },
+    /// The job saved its work, and goes on from there when it is started again.
+    Committed {
+        /// The job it happened to.
+        job: R::Job,
+        /// Steps done since the job's first start that are saved.
+        step: u64,
+        /// Where they are saved, below the job's folder for checkpoints.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        checkpoint: Option<Box<str>>,
+    },
+    /// What the job told of its progress in a run that ends.
+    Progress {
+        /// The job it happened to.
+        job: R::Job,
+        /// Steps done since the job's first start, saved or not.
+        steps: u64,
+        /// Steps done in this run.
+        run_steps: u64,
+        /// How long the run took for them.
+        ran: Span,
+    },
     /// A node does not answer any more: nothing is started on it. Jobs that are still on it end by events of their own.
     NodeLost {
         /// The node it happened to.
@@ -347,6 +375,9 @@ impl<R: Realm> EventKind<R> {
             | Self::Ended { job, .. }
             | Self::Held { job, .. }
             | Self::Released { job, .. }
+            | Self::Leased { job }
+            | Self::Committed { job, .. }
+            | Self::Progress { job, .. }
             | Self::Overused { job, .. } => Some(job),
             Self::Occupied { .. }
             | Self::DeviceLost { .. }

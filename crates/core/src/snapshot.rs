@@ -76,6 +76,20 @@ pub struct JobState {
     pub blockers: u32,
     /// Whether GPUs are promised to it that other jobs are still leaving.
     pub is_promised: bool,
+    /// Whether it has told of work that it saved: that alone is kept when it loses its GPUs.
+    pub has_saved: bool,
+    /// How often it lost all work of a run because the scheduler took its GPUs away.
+    pub losses: u32,
+}
+
+/// A job that lost its work this often by being stopped for others runs to its end.
+pub const LOSSES_MAX: u32 = 2;
+
+impl JobState {
+    /// Whether the job is not stopped for others any more, because it lost its work too often.
+    pub fn is_spared(&self) -> bool {
+        self.losses >= LOSSES_MAX
+    }
 }
 
 /// Whether a policy is told how long jobs really run where their users gave no estimate.
@@ -206,6 +220,8 @@ pub struct Snapshot<'a> {
     pub gpu_busy: &'a [Span],
     /// What a job loses at the beginning of every run but its first.
     pub restart_cost: Span,
+    /// How long a job runs at the least before it is stopped for others.
+    pub min_run: Span,
     /// Whether the policy is told how long jobs really run.
     pub durations: Durations,
     /// Jobs whose phase changed since the last decision, without repeats, in order of change.
@@ -233,14 +249,17 @@ impl<'a> Snapshot<'a> {
         capacities
     }
 
-    /// Whether a job may be stopped for others: it runs, it lets itself be stopped, and its GPUs would then be free.
+    /// Whether a job may be stopped for others: it runs, it lets itself be stopped, it has run for long enough to be worth its start,
+    /// and its GPUs would then be free.
     pub fn may_stop(&self, job: JobId) -> bool {
         let state = &self.states[job.index()];
         let is_held = |gpu: &crate::GpuId| {
             let node = self.bound.cluster.gpus[gpu.index()].node;
             !self.nodes_up[node.index()] || self.outside.get(gpu.index()).is_some_and(|outside| outside.share > MilliGpu(0))
         };
-        state.phase == Phase::Running && self.bound.job(job).preemptible && !state.gpus.iter().any(is_held)
+        let is_new = self.now.since(state.since) < self.min_run;
+        let lets_itself = self.bound.job(job).preemptible && !state.is_spared() && !is_new;
+        state.phase == Phase::Running && lets_itself && !state.gpus.iter().any(is_held)
     }
 
     /// The GPU type a job runs on.

@@ -13,6 +13,7 @@ pub trait Clock: Send {
 }
 
 /// The machine's clocks. The queue's time goes on from where the store left it, by the clock that counts from boot, sleep included.
+#[derive(Clone, Copy)]
 pub struct SystemClock {
     base: Time,
     boot_ns: u64,

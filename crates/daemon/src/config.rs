@@ -12,7 +12,7 @@ use rota_core::{Score, Span};
 use serde::{Deserialize, Serialize};
 pub use sharing::{OnOveruse, Sharing};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Every setting with its default and its meaning.
 pub const SCHEMA: &str = include_str!("config.toml");
@@ -38,6 +38,9 @@ pub enum ConfigError {
     },
 }
 
+/// A round, and the run of a job, last at least so many times as long as a restart takes.
+pub const ROUND_RESTARTS_MIN: f64 = 10.0;
+
 /// Everything a site can set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -54,6 +57,8 @@ pub struct Config {
     pub seed: u64,
     /// Port of the HTTP API; 0 takes any free one.
     pub port: u16,
+    /// Port of the lease service, on loopback; 0 takes any free one and keeps it.
+    pub lease_port: u16,
     /// The HTTP API on that port; the socket is always there.
     #[serde(deserialize_with = "Http::or_switch")]
     pub http: Http,
@@ -86,6 +91,7 @@ impl Default for Config {
             place: "consolidate".to_owned(),
             seed: 0,
             port: 0,
+            lease_port: 0,
             http: Http::default(),
             jobs: Jobs::default(),
             gpus: Gpus::default(),
@@ -122,6 +128,10 @@ pub struct Jobs {
     pub retry_delay_seconds: f64,
     /// Seconds that a job loses when it is stopped and started again; measured if it is not given.
     pub restart_seconds: Option<f64>,
+    /// Seconds that a job runs at the least before it is stopped for others; ten times its restart if it is not given.
+    pub min_run_seconds: Option<f64>,
+    /// The folder in which jobs keep their checkpoints; below the state directory if it is not given.
+    pub checkpoint_dir: Option<PathBuf>,
     /// The most a job's log may hold before it is turned over.
     pub log_mib: u64,
     /// The number of old log files that are kept for each job.
@@ -149,6 +159,8 @@ impl Default for Jobs {
             estimate_seconds: 3600.0,
             retry_delay_seconds: 5.0,
             restart_seconds: None,
+            min_run_seconds: None,
+            checkpoint_dir: None,
             log_mib: 256,
             log_files: 2,
             on_gpu_loss: OnLoss::Requeue,
@@ -304,7 +316,7 @@ impl Config {
     /// Says what cannot be meant.
     pub fn check(&self) -> Result<(), ConfigError> {
         let wrong = |field: &str, problem: String| Err(ConfigError::Value { field: field.to_owned(), problem });
-        if let Err(error) = rota_policy::build(&self.policy) {
+        if let Err(error) = rota_learn::registry().build(&self.policy) {
             return wrong("policy", error.to_string());
         }
         if let Err(error) = self.place.parse::<Score>() {
@@ -326,6 +338,7 @@ impl Config {
             ("jobs.grace_seconds", self.jobs.grace_seconds),
             ("jobs.retry_delay_seconds", self.jobs.retry_delay_seconds),
             ("jobs.restart_seconds", self.jobs.restart_seconds.unwrap_or(0.0)),
+            ("jobs.min_run_seconds", self.jobs.min_run_seconds.unwrap_or(0.0)),
             ("watchmen.ping_seconds", self.watchmen.ping_seconds),
         ];
         for (field, value) in positive {
@@ -337,6 +350,19 @@ impl Config {
             if !value.is_finite() || !(0.0..=1e9).contains(&value) {
                 return wrong(field, format!("{value} is not a length of time; write 0 or more"));
             }
+        }
+        if let (Mechanism::Rounds, Some(restart)) = (self.mechanism, self.jobs.restart_seconds)
+            && self.round_seconds < ROUND_RESTARTS_MIN * restart
+        {
+            let least = ROUND_RESTARTS_MIN * restart;
+            let problem = format!(
+                "rounds of {} s are shorter than ten restarts of {restart} s: jobs would spend their rounds on starting; write {least} or more",
+                self.round_seconds
+            );
+            return wrong("round_seconds", problem);
+        }
+        if let Some(folder) = self.jobs.checkpoint_dir.as_ref().filter(|folder| !folder.is_absolute()) {
+            return wrong("jobs.checkpoint_dir", format!("`{}` is not a full path", folder.display()));
         }
         if self.gpus.jobs_per_gpu == 0 || self.gpus.jobs_per_gpu > 1000 {
             return wrong("gpus.jobs_per_gpu", format!("{} is not between 1 and 1000", self.gpus.jobs_per_gpu));
@@ -374,6 +400,12 @@ impl Config {
     /// The length of a round, if time is cut into rounds.
     pub fn round(&self) -> Option<Span> {
         Span::from_seconds(self.round_seconds).filter(|_| self.mechanism == Mechanism::Rounds)
+    }
+
+    /// How long a job runs at the least before it is stopped for others.
+    pub fn min_run(&self) -> rota_engine::MinRun {
+        let set = self.jobs.min_run_seconds.and_then(Span::from_seconds);
+        set.map_or(rota_engine::MinRun::Restarts(ROUND_RESTARTS_MIN as u32), rota_engine::MinRun::For)
     }
 
     /// How the placer chooses among GPUs.

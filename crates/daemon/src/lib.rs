@@ -11,6 +11,7 @@ pub mod api;
 mod clock;
 pub mod config;
 mod http;
+mod lease;
 mod machine;
 mod memory;
 mod notify;

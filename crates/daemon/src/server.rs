@@ -5,6 +5,9 @@ use crate::clock::{SystemClock, boot_id, boot_ns, rfc3339, wall_ns};
 use crate::config::{Config, MetricsAccess};
 use crate::http::connections::raise_files;
 use crate::http::{Listener, Lists, Rates, Seats, Sessions, Site, Source, StatusBase, Streams, WatchmenRoutes, router, tls};
+use crate::lease::book::{Checkpoints, LeaseBook};
+use crate::lease::routes::LeaseService;
+use crate::lease::token::LeaseKey;
 use crate::machine::inventory::Machine;
 use crate::machine::monitor;
 use crate::machine::platform::{Message, message_of};
@@ -20,7 +23,7 @@ use crate::view::board::Board;
 use crate::view::relay::Relay;
 use crate::watchmen::keeper::Keeper;
 use rota_core::Time;
-use rota_engine::Session;
+use rota_engine::{Moment, Occasion, Session};
 use rota_exec::{Executor, LocalExecutor, LocalSettings};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -147,7 +150,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let board = Arc::new(Board::default());
     let (inbox, messages) = std::sync::mpsc::channel();
     let clock = SystemClock::from(first_moment(&mut store, &boot_id(), boot_ns())?);
-    let settings = run_settings(&config, &host, &state_dir, &options.program, files_before);
+    let settings = local_settings(&host, &state_dir, &options.program, &config, files_before);
     let told = inbox.clone();
     let sink = Arc::new(move |event| _ = told.send(message_of(event)));
     let executor = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
@@ -157,15 +160,19 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     where_there_is_room(remember_gpus(&mut store, &machine))?;
     let estimates = crate::memory::book::estimates_of(&config, &machine);
     let requests = RunRequests::new(host.as_str().into(), &nodes, state_dir.clone(), &config);
+    let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
+    let requests = requests.with_leases(Arc::clone(&leases), options.program.clone(), devices.len());
     let platform = SystemPlatform::new(clock, messages, executor, requests);
     let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
-    let mut world = world.with_throughputs(options.throughputs).with_registry(options.registry);
+    let world = world.with_throughputs(options.throughputs).with_registry(options.registry);
+    let mut world = world.with_leases(Arc::clone(&leases));
     if access == Access::Alone {
         world.note_full_disk(&database);
     }
 
     let runtime = new_runtime().map_err(doing("starting threads"))?;
     let _inside = runtime.enter();
+    let lease_port = TcpListener::from_std(lease_port).map_err(doing("lease port"))?;
     let socket = state_dir.join("rota.sock");
     let ports = Ports::open(&config, &socket, uid, &runtime)?;
     if let Some(url) = &ports.http {
@@ -211,6 +218,8 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     world.adopt();
     let mut session = world.restore().map_err(ServeError::Policy)?;
     ports.serve(&site, &config, &runtime);
+    let service = LeaseService { book: leases, board: Arc::clone(&board), inbox: inbox.clone() };
+    runtime.spawn(axum::serve(lease_port, crate::lease::routes::routes(Arc::new(service))).into_future());
 
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox).map_err(doing("watching GPUs"))?;
@@ -227,7 +236,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
 }
 
 /// How runs are made on this machine.
-fn run_settings(config: &Config, host: &str, state_dir: &Path, program: &Path, files_max: Option<u64>) -> LocalSettings {
+fn local_settings(host: &str, state_dir: &Path, program: &Path, config: &Config, files_before: Option<u64>) -> LocalSettings {
     LocalSettings {
         node: host.into(),
         state_dir: state_dir.to_owned(),
@@ -239,8 +248,22 @@ fn run_settings(config: &Config, host: &str, state_dir: &Path, program: &Path, f
             isolates_devices: config.jobs.isolate_devices,
             no_new_privileges: config.jobs.no_new_privileges,
         },
-        files_max,
+        files_max: files_before,
     }
+}
+
+/// The leases of jobs, and the port of the service that jobs ask about them.
+fn open_leases(
+    state_dir: &Path,
+    config: &Config,
+    clock: SystemClock,
+) -> Result<(Arc<LeaseBook>, std::net::TcpListener), ServeError> {
+    let key = LeaseKey::of(state_dir).map_err(doing("lease-key"))?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, config.lease_port));
+    let port = crate::lease::port::open(state_dir, config.lease_port).map_err(|source| ServeError::Port { address, source })?;
+    let address = port.local_addr().map_err(doing("lease port"))?;
+    let checkpoints = Checkpoints::new(state_dir, config);
+    Ok((Arc::new(LeaseBook::new(key, address, checkpoints, clock, config)), port))
 }
 
 fn open_store(database: &Path, policy: Option<&str>) -> Result<Store, StoreError> {
@@ -358,10 +381,22 @@ pub(crate) fn run_until_exit<P: crate::machine::platform::Platform>(
             }
         }
         match session.world.take_leave() {
+            Some(Leave::PlanRound) => plan_round(session),
             Some(Leave::SetPolicy(policy)) => set_policy(session, &policy).map_err(ServeError::Policy)?,
             Some(Leave::Exit) | None => return Ok(()),
         }
     }
+}
+
+/// Finds out at half time who will have to leave when the round ends, if nothing happens until then: those alone are not given longer
+/// leases.
+fn plan_round<P: crate::machine::platform::Platform>(session: &mut Session<LiveWorld<P>>) {
+    let Some(end) = session.world.end_of_round() else { return };
+    let mut engine = session.engine.clone();
+    engine.look(Moment { now: end, occasion: Occasion::Tick });
+    let target = engine.ask();
+    let plan = engine.plan(&target);
+    session.world.plan_leaves(&plan.stops);
 }
 
 /// The queue's time goes on where it was. It follows the clock that counts from boot, which nobody can set, and stands still while the

@@ -12,7 +12,7 @@ mod state;
 pub use image::ImageError;
 pub use rota_core::event::Occasion;
 pub use session::{Moment, Pending, Session, Step, Tally, Wait, World};
-pub use state::{Handover, Restart, State};
+pub use state::{Handover, MinRun, Restart, State};
 
 use rota_core::random::RandomStream;
 use rota_core::{Backfill, Bound, Event, EventKind, JobId, Plan, Preempt, Score, Snapshot, Span, Target, Time, Wish};
@@ -34,6 +34,7 @@ macro_rules! snapshot {
             outside_changes: $state.outside_changes,
             gpu_busy: &$state.gpu_busy,
             restart_cost: $state.restart.cost,
+            min_run: $state.restart.min_run(),
             durations: $durations,
             changed: &$look.changed,
             lengths: &[],
@@ -188,11 +189,12 @@ impl Engine {
         // Where everybody holds a promise, a promised start is a moment to decide at even if nothing else happens then.
         let everybody = rule.is_some_and(|rule| rule.backfill == Backfill::Conservative);
         let promised = plan.promises.iter().map(|promise| promise.start).filter(|_| everybody).min();
-        self.review_at = target.review_at.into_iter().chain(promised).filter(|at| *at > now).min();
         #[cfg(debug_assertions)]
         if let Err(violation) = rota_core::check::check(&snapshot, &plan) {
             panic!("unsound plan at {now}: {violation}: {plan:?}");
         }
+        let ripe = self.state.next_ripe(now);
+        self.review_at = target.review_at.into_iter().chain(promised).chain(ripe).filter(|at| *at > now).min();
         self.state.recycle_changed(look.changed);
         plan
     }

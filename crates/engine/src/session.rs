@@ -230,7 +230,12 @@ impl<W: World> Session<W> {
     /// Whether an event is a reason to decide again. What comes of a plan is not, sooner or later, unless its policy wants to see it.
     fn is_news(&self, event: &Event) -> bool {
         match &event.kind {
-            EventKind::Started { .. } | EventKind::Promised { .. } | EventKind::RestartMeasured { .. } => false,
+            EventKind::Started { .. }
+            | EventKind::Promised { .. }
+            | EventKind::RestartMeasured { .. }
+            | EventKind::Leased { .. }
+            | EventKind::Committed { .. }
+            | EventKind::Progress { .. } => false,
             EventKind::Stopping { cause, .. } => *cause != StopCause::Preempt,
             EventKind::Ended { end: End::Preempted, .. } => self.pending.follow_up.is_some(),
             _ => true,

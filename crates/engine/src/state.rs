@@ -18,6 +18,33 @@ pub struct Restart {
     pub cost: Span,
     /// How often a job saves its progress by itself; what it did since is lost with its node. `None`: only when it is preempted.
     pub checkpoint: Option<Span>,
+    /// How long a job runs at the least before it is stopped for others.
+    pub min_run: MinRun,
+}
+
+/// How long a job runs at the least before it is stopped for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MinRun {
+    /// So long.
+    For(Span),
+    /// So many times as long as it takes to start again.
+    Restarts(u32),
+}
+
+impl Default for MinRun {
+    fn default() -> Self {
+        Self::For(Span::ZERO)
+    }
+}
+
+impl Restart {
+    /// How long a job runs at the least before it is stopped for others.
+    pub fn min_run(&self) -> Span {
+        match self.min_run {
+            MinRun::For(span) => span,
+            MinRun::Restarts(times) => Span(self.cost.0.saturating_mul(times.into())),
+        }
+    }
 }
 
 /// GPUs that go to a job as soon as the jobs before it have left them.
@@ -139,6 +166,7 @@ impl State {
                 // Checked before it was written down, like a new job.
                 _ = bound.reshape(&mut self.binder, job, slice, &self.table);
             }
+            JobChange::WorkLost => self.jobs[job.index()].losses += 1,
         }
     }
 
@@ -169,6 +197,7 @@ impl State {
             }
             EventKind::Resumed { gpu: None, .. } => self.is_drained = false,
             EventKind::RestartMeasured { cost } => self.restart.cost = *cost,
+            EventKind::Committed { job, .. } => self.keep_work(*job, now),
             EventKind::NodeLost { node } => self.set_node_up(*node, false),
             EventKind::NodeReturned { node } => self.set_node_up(*node, true),
             // A GPU that is drained or lost is told as occupied; policies and decisions are the session's.
@@ -177,6 +206,8 @@ impl State {
             | EventKind::DeviceLost { .. }
             | EventKind::DeviceReturned { .. }
             | EventKind::Overused { .. }
+            | EventKind::Leased { .. }
+            | EventKind::Progress { .. }
             | EventKind::PolicySet { .. }
             | EventKind::Decided { .. } => {}
         }
@@ -184,8 +215,11 @@ impl State {
 
     /// A run ended, or the wait of a job that never ran. What is kept of its work depends on how.
     fn end_run(&mut self, job: JobId, end: End, now: Time) {
+        let has_saved = self.jobs[job.index()].has_saved;
+        let is_loss = end == End::Preempted && !has_saved && !self.bound.job(job).saves_progress;
         let done = match end {
             End::Finished => self.bound.truth(job).work,
+            End::Retried | End::Preempted if has_saved => self.jobs[job.index()].saved,
             End::Retried => Span::ZERO,
             End::Evicted => self.saved_work(job, now),
             End::Preempted if !self.bound.job(job).saves_progress => Span::ZERO,
@@ -202,11 +236,20 @@ impl State {
         let state = &mut self.jobs[job.index()];
         state.done = done;
         state.preemptions += u32::from(end == End::Preempted);
+        state.losses += u32::from(is_loss);
         state.failures += u32::from(end == End::Retried);
         if end.is_over() {
             self.break_promises(|handover| handover.job == job);
             self.end(job, now);
         }
+    }
+
+    /// The job saved what it has done until now.
+    fn keep_work(&mut self, job: JobId, now: Time) {
+        let done = work_done(&self.jobs[job.index()], now);
+        let state = &mut self.jobs[job.index()];
+        state.saved = done;
+        state.has_saved = true;
     }
 
     fn hold(&mut self, job: JobId, now: Time) {
@@ -291,6 +334,18 @@ impl State {
     /// Jobs that can never start because a job they wait for failed. The world reports them failed.
     pub fn take_doomed(&mut self) -> Vec<JobId> {
         std::mem::take(&mut self.doomed)
+    }
+
+    /// When the next running job has run for as long as it must before it may be stopped for one that waits.
+    pub(crate) fn next_ripe(&self, now: Time) -> Option<Time> {
+        let min_run = self.restart.min_run();
+        if min_run == Span::ZERO || self.waiting == 0 || self.running == 0 {
+            return None;
+        }
+        let running = self.jobs.iter().enumerate().filter(|(index, state)| {
+            state.phase == Phase::Running && !state.is_spared() && self.bound.job(JobId::from_index(*index)).preemptible
+        });
+        running.map(|(_, state)| state.since + min_run).filter(|at| *at > now).min()
     }
 
     /// When a running job will have done all its work, or reach the point at which it fails.
@@ -497,6 +552,9 @@ impl State {
     /// Work that a job keeps when its node is lost.
     fn saved_work(&self, job: JobId, now: Time) -> Span {
         let state = &self.jobs[job.index()];
+        if state.has_saved {
+            return state.saved;
+        }
         let began = state.since + state.overhead;
         let last_saved = match self.restart.checkpoint {
             Some(every) if every > Span::ZERO => {

@@ -81,6 +81,7 @@ fn spec(dir: &Path, command: &[&str]) -> RunSpec {
         log_files_max: 2,
         time_limit: None,
         grace: Duration::from_secs(5),
+        notice: None,
         memory_max_bytes: None,
         cpus_max: None,
         cgroup: None,

@@ -26,7 +26,7 @@ mod run;
 pub use end::{LostCause, RunEnd};
 pub use event::{EventSink, ExecutorEvent};
 pub use node::{DeviceKey, Node, NodeName};
-pub use run::{KnownRun, Limits, LogSettings, MpsSettings, Place, RunIdentity, RunKey, RunRequest};
+pub use run::{KnownRun, Limits, LogSettings, MpsSettings, Notice, Place, Reach, RunIdentity, RunKey, RunRequest};
 
 use std::io;
 use std::path::PathBuf;
@@ -80,6 +80,12 @@ pub enum Started {
 pub enum Stop {
     /// The run is asked to end, and killed when its grace is over.
     Gentle,
+    /// The run gets its notice: the signal of its own by which it knows that it must save and leave. It is killed when the grace of its
+    /// notice is over.
+    Notice,
+    /// The run was told by other means that it must save and leave. It gets no signal, and is killed when the grace of its notice is
+    /// over.
+    Told,
     /// The run is killed.
     AtOnce,
 }

@@ -5,4 +5,13 @@
 //! live queue, watched by a [`guard`].
 
 pub mod environment;
+pub mod evaluate;
 pub mod features;
+pub mod guard;
+pub mod model;
+pub mod policy;
+pub mod simulated;
+pub mod task;
+pub mod train;
+
+pub use policy::registry;

@@ -1,4 +1,4 @@
-//! Networks as safetensors files: `NAME.LAYER.weight` (outputs × inputs, as PyTorch keeps them) and `NAME.LAYER.bias`, with words about
+//! Networks as safetensors files: `NAME.LAYER.weight` (outputs × inputs, as `PyTorch` keeps them) and `NAME.LAYER.bias`, with words about
 //! them in the header. A file is read with every size checked against limits before anything is made from it.
 
 use crate::network::{Activation, BadSizes, LAYERS_MAX, Network};

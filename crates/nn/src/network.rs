@@ -104,9 +104,9 @@ impl Network {
             Activation::Relu => 2.0_f32,
             Activation::Tanh => 1.0,
         };
-        for layer in 0..=last {
+        for (layer, &inputs) in sizes[..=last].iter().enumerate() {
             let (weights, _) = network.layer_ranges(layer);
-            let scale = (gain / sizes[layer] as f32).sqrt() * if layer == last { last_scale } else { 1.0 };
+            let scale = (gain / inputs as f32).sqrt() * if layer == last { last_scale } else { 1.0 };
             network.parameters[weights].iter_mut().for_each(|weight| *weight = normal() as f32 * scale);
         }
         Ok(network)

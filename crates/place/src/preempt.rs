@@ -4,7 +4,7 @@
 
 use crate::draft::Draft;
 use crate::queue::{Queue, RankKey};
-use rota_core::{GpuTypeId, JobId, TypeSet};
+use rota_core::{GpuTypeId, JobId, Span, TypeSet};
 
 /// Starts jobs in rank order, making room where that needs only worse-ranked jobs to stop. What does not fit is passed.
 pub fn fill(queue: &mut Queue, draft: &mut Draft<'_>, running_ranks_count_down: bool) {
@@ -28,11 +28,12 @@ fn make_room_on(queue: &mut Queue, draft: &mut Draft<'_>, job: JobId, gpu_type: 
     let shape = draft.snapshot.bound.shape(job);
     let worse = queue.running[gpu_type.index()].iter().rev().take_while(|(victim, _)| victim.rank() - offset > key.rank());
     let mut victims = Vec::new();
+    let some_stay = draft.snapshot.outside_changes > 0 || draft.snapshot.min_run > Span::ZERO;
     // Before anybody is touched: could the gang fit if every victim's GPUs fell free?
     let mut reachable = draft.pool.idle_of(gpu_type);
     for &(_, victim) in worse {
-        // A job on a GPU that others hold, or whose node is lost, frees nothing.
-        if draft.snapshot.outside_changes > 0 && !draft.snapshot.may_stop(victim) {
+        // A job on a GPU that others hold, or whose node is lost, frees nothing; a job that has just started is let run.
+        if some_stay && !draft.snapshot.may_stop(victim) {
             continue;
         }
         let enough = reachable >= shape.gpus;

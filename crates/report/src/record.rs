@@ -259,6 +259,9 @@ impl<'a> Recorder<'a> {
             | EventKind::Overused { .. }
             | EventKind::PolicySet { .. }
             | EventKind::RestartMeasured { .. }
+            | EventKind::Leased { .. }
+            | EventKind::Committed { .. }
+            | EventKind::Progress { .. }
             | EventKind::Decided { .. } => {}
             EventKind::NodeLost { node } => {
                 self.run.absences.push(Absence { node, from: now, until: Time::FAR_FUTURE });

@@ -29,6 +29,6 @@ pub use load::{Loaded, ReadOptions, parse, read, read_with};
 pub use prices::{parse_prices, read_prices};
 pub use throughputs::{
     default_throughputs, estimate, parse_throughputs, read_throughputs, read_throughputs_beside, write_throughputs_csv,
-    write_throughputs_toml,
+    write_throughputs_json, write_throughputs_toml,
 };
 pub use write::{write_csv, write_gavel, write_swf, write_toml};

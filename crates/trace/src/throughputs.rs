@@ -55,8 +55,10 @@ mod gavel_json;
 mod own_csv;
 mod own_toml;
 mod write;
+mod write_gavel;
 
 pub use write::{write_throughputs_csv, write_throughputs_toml};
+pub use write_gavel::write_throughputs_json;
 
 use crate::Format;
 use crate::error::{Problem, TraceError};

@@ -1,6 +1,6 @@
 //! The commands of `rota`.
 
-use super::{AllocArgs, PoliciesArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
+use super::{AllocArgs, LearnArgs, PoliciesArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
 use crate::live::args::{
     BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs,
     NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, RestoreArgs, SubmitArgs,
@@ -68,8 +68,10 @@ pub enum Command {
     Trace(TraceArgs),
     /// Divide the GPUs' time among jobs once, with a proof of how good the division is
     Alloc(AllocArgs),
-    /// Look into and convert throughput tables, and estimate what they lack
+    /// Look into and convert throughput tables, measure speeds, and estimate what was not measured
     Throughputs(ThroughputsArgs),
+    /// Train models that decide who runs next, judge them, and try them on past jobs
+    Learn(LearnArgs),
     /// List the policies and their parameters
     Policies(PoliciesArgs),
     /// Start the daemon: the queue on this machine's GPUs
@@ -148,6 +150,16 @@ pub enum Command {
     Supervise {
         /// The run directory of one job; otherwise the daemon says on standard input which
         dir: Option<PathBuf>,
+    },
+    /// Start the processes of a gang, one for each GPU: called for jobs with Gavel's iterator
+    #[command(name = "__gang", hide = true)]
+    Gang {
+        /// The GPU of each process
+        #[arg(long, value_delimiter = ',', required = true)]
+        workers: Vec<u32>,
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
     },
     /// Keep connections whose answers are held back: called by the daemon
     #[command(name = rota_daemon::KEEP, hide = true)]

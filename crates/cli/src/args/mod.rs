@@ -3,6 +3,7 @@
 
 mod allocate;
 mod commands;
+mod learn;
 pub mod numbers;
 mod simulate;
 mod throughputs;
@@ -10,9 +11,11 @@ mod traces;
 
 pub use allocate::{AllocArgs, SolverWord};
 pub use commands::{Cli, Command};
+pub use learn::{AlgorithmWord, BenchArgs, EnvArgs, EvalArgs, LearnArgs, LearnVerb, ShadowArgs, TrainArgs};
 pub use numbers::window;
 pub use simulate::{MechanismWord, ModelArgs, PoliciesArgs, ReadArgs, SimArgs, SweepArgs};
 pub use throughputs::{
-    ConvertThroughputsArgs, EstimateThroughputsArgs, ShowThroughputsArgs, ThroughputsArgs, ThroughputsCommand,
+    ConvertThroughputsArgs, EstimateThroughputsArgs, MeasureThroughputsArgs, MeasuredKind, ShowThroughputsArgs, ThroughputsArgs,
+    ThroughputsCommand,
 };
-pub use traces::{ConvertArgs, GenArgs, InfoArgs, TraceArgs, TraceCommand, WrittenFormat};
+pub use traces::{ConvertArgs, GenArgs, InfoArgs, RunTraceArgs, TraceArgs, TraceCommand, WrittenFormat};

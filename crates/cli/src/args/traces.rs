@@ -28,6 +28,40 @@ Examples:
   rota trace gen --model gavel-continuous --jobs 1500 --rate 2 --multi-gpu --seed 0 -o jobs.csv
   rota trace gen --config scenarios/poisson-small.toml --seed 3 -o jobs.csv")]
     Gen(GenArgs),
+    /// Give the jobs of a trace to the live queue at their arrival times
+    #[command(after_help = "\
+A job of a Gavel trace runs its command as Gavel's dispatcher would; a job of another trace sleeps for its length.
+
+Examples:
+  rota trace run gavel.trace --run-dir workloads --data-dir /data
+  rota trace run jobs.csv --speedup 60                  an hour of the trace in a minute")]
+    Run(RunTraceArgs),
+}
+
+/// `rota trace run`.
+#[derive(Args)]
+pub struct RunTraceArgs {
+    #[command(flatten)]
+    pub state: crate::live::args::StateArgs,
+    /// The trace
+    pub file: PathBuf,
+    /// How many times faster jobs arrive, and jobs without a command end
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = super::numbers::positive_seconds)]
+    pub speedup: f64,
+    /// The folder that the working directories of a Gavel trace are in [default: this one]
+    #[arg(long, value_name = "DIR")]
+    pub run_dir: Option<PathBuf>,
+    /// The folder with the data, which takes the place of `%s` in the commands of a Gavel trace
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Throughput table for jobs given in steps
+    #[arg(long, value_name = "FILE")]
+    pub throughputs: Option<PathBuf>,
+    #[command(flatten)]
+    pub read: ReadArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `rota trace info`.

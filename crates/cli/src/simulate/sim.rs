@@ -29,7 +29,7 @@ const PROGRESS_STEP: u64 = 1024;
 pub fn run(args: &SimArgs) -> anyhow::Result<()> {
     let is_gavel = args.model.mechanism == MechanismWord::Gavel;
     for policy in &args.policies {
-        if is_gavel { rota_gavel::check_policy(policy)? } else { drop(rota_policy::build(policy)?) }
+        if is_gavel { rota_gavel::check_policy(policy)? } else { drop(rota_learn::registry().build(policy)?) }
     }
     if args.model.ideal && !is_gavel {
         anyhow::bail!("--ideal goes with --mechanism gavel: other mechanisms put whole jobs on GPUs");
@@ -216,9 +216,10 @@ fn write_event(output: &mut dyn Write, event: &Event) -> anyhow::Result<()> {
 
 /// A policy, with what solves its allocations where its own parameters do not say.
 pub fn build_policy(policy: &str, solver: Option<SolverWord>) -> anyhow::Result<rota_policy::Configured> {
+    let registry = rota_learn::registry();
     Ok(match solver {
-        Some(SolverWord::Interior) => rota_policy::build(&rota_policy::with_param(policy, "solver", "interior"))?,
-        Some(SolverWord::Price) | None => rota_policy::build(policy)?,
+        Some(SolverWord::Interior) => registry.build(&registry.with_param(policy, "solver", "interior"))?,
+        Some(SolverWord::Price) | None => registry.build(policy)?,
     })
 }
 

@@ -216,7 +216,7 @@ impl Settings {
         if self.mechanism == "gavel" {
             return self.policies.iter().try_for_each(|policy| Ok(rota_gavel::check_policy(policy)?));
         }
-        self.policies.iter().try_for_each(|policy| Ok(rota_policy::build(policy).map(|_| ())?))
+        self.policies.iter().try_for_each(|policy| Ok(rota_learn::registry().build(policy).map(|_| ())?))
     }
 
     fn check_generated(&mut self) -> anyhow::Result<()> {

@@ -131,7 +131,7 @@ fn run_point(
     let options = SimOptions {
         mechanism: mechanism(settings.mechanism()?, settings.round),
         seed: point.seed,
-        restart: Restart { cost: span(settings.restart_cost), checkpoint: None },
+        restart: Restart { cost: span(settings.restart_cost), checkpoint: None, ..Restart::default() },
         window,
         ..SimOptions::default()
     };

@@ -16,6 +16,7 @@ pub fn run(args: &ThroughputsArgs) -> anyhow::Result<()> {
         ThroughputsCommand::Show(args) => show(args),
         ThroughputsCommand::Convert(args) => convert(args),
         ThroughputsCommand::Estimate(args) => run_estimate(args),
+        ThroughputsCommand::Measure(args) => crate::measure::run(args),
     }
 }
 
@@ -88,14 +89,15 @@ fn convert(args: &ConvertThroughputsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-type TableWriter = fn(&ThroughputTable, &mut dyn Write) -> anyhow::Result<()>;
+pub type TableWriter = fn(&ThroughputTable, &mut dyn Write) -> anyhow::Result<()>;
 
 /// How to write a table, by the ending of its file.
-fn writer_of(path: &Path) -> anyhow::Result<TableWriter> {
+pub fn writer_of(path: &Path) -> anyhow::Result<TableWriter> {
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("csv") => Ok(|table, output| Ok(rota_trace::write_throughputs_csv(table, output)?)),
         Some("toml") => Ok(|table, output| Ok(rota_trace::write_throughputs_toml(table, output)?)),
-        _ => anyhow::bail!("`{}` does not tell its format; end it in .csv or .toml", path.display()),
+        Some("json") => Ok(|table, output| Ok(rota_trace::write_throughputs_json(table, output)?)),
+        _ => anyhow::bail!("`{}` does not tell its format; end it in .csv, .toml or .json (Gavel's)", path.display()),
     }
 }
 

@@ -16,6 +16,7 @@ pub fn run(args: &TraceArgs) -> anyhow::Result<()> {
         TraceCommand::Info(args) => info(args),
         TraceCommand::Convert(args) => convert(args),
         TraceCommand::Gen(args) => generate(args),
+        TraceCommand::Run(args) => super::run::run(args),
     }
 }
 

@@ -6,6 +6,7 @@ mod bad_input;
 mod browser;
 mod gavel;
 mod golden;
+mod learn;
 mod live;
 mod parity;
 mod rota;

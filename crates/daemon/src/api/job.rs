@@ -107,6 +107,10 @@ pub struct Job {
     pub time_limit_seconds: Option<f64>,
     pub preemptible: bool,
     pub energy_wh: Option<f64>,
+    /// Steps that the job has saved, since its first start.
+    pub steps_done: Option<u64>,
+    /// How often the job lost its GPUs to others.
+    pub preemptions: u32,
     pub log_path: Option<String>,
     /// Whether this is a claim of GPUs by a process that Rota did not start.
     pub claim: bool,

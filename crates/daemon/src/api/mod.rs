@@ -24,4 +24,6 @@ pub use past::{
 pub use policy::{PolicyChoice, PolicyParameter};
 pub use simulation::{Simulation, SimulationAsk, SimulationSource, SimulationStarted, SimulationState};
 pub(crate) use submit::plain_submit;
-pub use submit::{After, AfterCondition, OneOfMany, Submit, SubmitMany, Submitted, SweepParam};
+pub use submit::{
+    After, AfterCondition, GavelScript, NoticeReach, OneOfMany, PreemptNotice, Submit, SubmitMany, Submitted, SweepParam,
+};

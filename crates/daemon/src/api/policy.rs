@@ -66,6 +66,6 @@ impl From<&PolicyInfo> for PolicyChoice {
 impl PolicyChoice {
     /// All policies.
     pub fn all() -> Vec<Self> {
-        rota_policy::Registry::default().policies().iter().map(Self::from).collect()
+        rota_learn::registry().policies().iter().map(Self::from).collect()
     }
 }

@@ -38,6 +38,44 @@ pub struct SweepParam {
     pub values: Vec<String>,
 }
 
+/// The processes of a job that hear of a notice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum NoticeReach {
+    /// The process that was started, alone.
+    #[default]
+    Main,
+    /// Every process of the job.
+    All,
+}
+
+/// How a job is told that it must save and leave. It leaves with exit code 85 or by the signal, and goes on later.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PreemptNotice {
+    /// The name of the signal, as `USR1`.
+    pub signal: String,
+    /// The seconds that the job has to save and leave; in place of `grace_seconds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_seconds: Option<f64>,
+    /// The processes that get the signal.
+    #[serde(default)]
+    pub to: NoticeReach,
+}
+
+/// What Gavel's dispatcher knows of a script.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GavelScript {
+    /// The steps that the job has to do in all, over all its processes.
+    pub total_steps: u64,
+    /// The option by which the script is told its number of steps.
+    pub steps_arg: String,
+    /// The folder with the data, which takes the place of `%s` in the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_dir: Option<Text>,
+}
+
 fn is_empty<T>(list: &Arc<Vec<T>>) -> bool {
     list.is_empty()
 }
@@ -154,6 +192,15 @@ pub struct Submit {
     /// The job saves its progress when it is stopped, within its grace time, and goes on from there when it is started again.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub saves_progress: bool,
+    /// How the job is told that it must save and leave, where it has a way of its own. It implies `preemptible` and `saves_progress`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preempt: Option<PreemptNotice>,
+    /// An argument that is added to the command when the job goes on with what it saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_arg: Option<Text>,
+    /// The job is a script with Gavel's iterator, and is run as Gavel's dispatcher would. It implies `preemptible`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gavel: Option<GavelScript>,
     /// Whether the job is held: it does not start before it is released.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub hold: bool,
@@ -238,6 +285,9 @@ pub(crate) fn plain_submit() -> Submit {
         threads_percent: None,
         mps: false,
         preemptible: false,
+        preempt: None,
+        resume_arg: None,
+        gavel: None,
         hold: false,
         grace_seconds: None,
         host_memory_mib: None,

@@ -3,6 +3,7 @@
 //! puts an invented machine ([`platform`], [`system_platform`]).
 
 pub mod devices;
+pub mod gavel_command;
 pub mod inventory;
 pub mod monitor;
 pub mod platform;

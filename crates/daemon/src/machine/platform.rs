@@ -2,6 +2,7 @@
 
 use crate::api;
 use crate::api::text::Text;
+use crate::lease::token::LeaseHolder;
 use crate::machine::run_requests::{RunRequests, run_of};
 use crate::store::record::JobRecord;
 use crate::watchmen::clients::{Asker, Registration};
@@ -167,8 +168,26 @@ pub enum Message {
     Flush(Reply<()>),
     /// Another policy.
     Policy(String, Caller, Reply<()>),
+    /// A job asks for its lease, or has saved its work.
+    Lease(LeaseRequest, Reply<()>),
     /// End; jobs run on.
     Shutdown,
+}
+
+/// What a job asks of its lease that must be written down before it is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseRequest {
+    /// The run hears of a stop through its lease from now on.
+    Take(LeaseHolder),
+    /// The job saved its work.
+    Commit {
+        /// The run that saved it.
+        holder: LeaseHolder,
+        /// Steps that are saved, since the job's first start.
+        step: u64,
+        /// Where they are saved, below the job's folder for checkpoints.
+        checkpoint: Option<Box<str>>,
+    },
 }
 
 /// A job to be started.
@@ -234,6 +253,19 @@ pub trait Platform {
     /// Asks a job to stop, or ends it at once.
     fn stop(&mut self, record: &JobRecord, at_once: bool) {
         let how = if at_once { Stop::AtOnce } else { Stop::Gentle };
+        // A run that is not there has ended, which is told by a message.
+        _ = self.executor_mut().stop(run_of(record), how);
+    }
+
+    /// Asks a job to make room for others, in the way that it knows.
+    fn make_leave(&mut self, record: &JobRecord) {
+        let how = if record.progress.is_leased {
+            Stop::Told
+        } else if record.spec.ask.preempt.is_some() {
+            Stop::Notice
+        } else {
+            Stop::Gentle
+        };
         // A run that is not there has ended, which is told by a message.
         _ = self.executor_mut().stop(run_of(record), how);
     }

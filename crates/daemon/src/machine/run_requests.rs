@@ -1,14 +1,23 @@
 //! From a job's record to what an executor needs to run it.
 
 use crate::access::users;
+use crate::api::NoticeReach;
 use crate::api::text::Text;
 use crate::config::Config;
+use crate::lease::book::LeaseBook;
+use crate::machine::gavel_command;
 use crate::machine::platform::Run;
+use crate::queue::endings::signal_number;
 use crate::store::record::JobRecord;
-use rota_exec::{KnownRun, Limits, LogSettings, MpsSettings, Node, NodeName, Place, RunAs, RunIdentity, RunKey, RunRequest};
+use rota_exec::{
+    KnownRun, Limits, LogSettings, MpsSettings, Node, NodeName, Notice, Place, Reach, RunAs, RunIdentity, RunKey, RunRequest,
+};
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Makes requests of records, with the settings of this queue.
@@ -20,7 +29,16 @@ pub struct RunRequests {
     state_dir: PathBuf,
     log: LogSettings,
     grace_seconds: f64,
+    round_seconds: f64,
     is_root: bool,
+    /// The leases of running jobs; none where jobs are not real.
+    leases: Option<Arc<LeaseBook>>,
+    /// The program `rota`, which starts the processes of gangs.
+    program: PathBuf,
+    /// GPUs of this machine.
+    gpus: usize,
+    /// `numactl`, where it is there.
+    numactl: Option<PathBuf>,
     /// The identities of runs that were prepared and not started yet.
     identities: HashMap<RunKey, RunIdentity>,
 }
@@ -35,9 +53,45 @@ impl RunRequests {
             state_dir,
             log: LogSettings { bytes_max: config.jobs.log_mib << 20, files_max: config.jobs.log_files.saturating_add(1) },
             grace_seconds: config.jobs.grace_seconds,
+            round_seconds: config.round_seconds,
             is_root: rustix::process::geteuid().is_root(),
+            leases: None,
+            program: PathBuf::new(),
+            gpus: 1,
+            numactl: None,
             identities: HashMap::new(),
         }
+    }
+
+    /// The same, for runs that have leases.
+    #[must_use]
+    pub fn with_leases(self, leases: Arc<LeaseBook>, program: PathBuf, gpus: usize) -> Self {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let numactl = std::env::split_paths(&path).map(|folder| folder.join("numactl")).find(|file| file.is_file());
+        Self { leases: Some(leases), program, gpus, numactl, ..self }
+    }
+
+    /// Makes the folder in which a job keeps its checkpoints, the job's own.
+    fn make_checkpoint_folder(&self, record: &JobRecord) -> Result<(), String> {
+        let Some(leases) = &self.leases else { return Ok(()) };
+        let folder = leases.checkpoints().of(record.id);
+        if folder.is_dir() {
+            return Ok(());
+        }
+        let failed = |error: std::io::Error| {
+            format!(
+                "its folder for checkpoints, `{}`, cannot be made: {error}; `jobs.checkpoint_dir` names another",
+                folder.display()
+            )
+        };
+        if let Some(parent) = folder.parent() {
+            DirBuilder::new().recursive(true).mode(0o711).create(parent).map_err(failed)?;
+        }
+        DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
+        if self.is_root && record.uid != 0 {
+            std::os::unix::fs::chown(&folder, Some(record.uid), Some(record.spec.gid)).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Keeps the identity of a run from its preparation to its start.
@@ -51,6 +105,7 @@ impl RunRequests {
         let ask = &record.spec.ask;
         let key = run_of(record);
         let identity = self.identities.remove(&key).ok_or("its place was not prepared")?;
+        self.make_checkpoint_folder(record)?;
         let needs_user = self.is_root && record.uid != 0;
         let run_as = needs_user.then(|| {
             let groups = users::groups_of(&record.user, record.spec.gid);
@@ -65,7 +120,7 @@ impl RunRequests {
             run: key,
             identity,
             places: self.places(record),
-            command: record.command().iter().map(Text::to_os).collect(),
+            command: self.command(record),
             cwd: PathBuf::from(ask.cwd.to_os()),
             env: run.env.iter().map(|(name, value)| (name.to_os(), value.to_os())).collect(),
             variables: self.variables(record),
@@ -77,7 +132,37 @@ impl RunRequests {
                 memory_max_bytes: ask.host_memory_mib.map(|memory| memory << 20),
                 cpus_max: ask.cpus,
             },
+            notice: self.notice(record),
             mps,
+        })
+    }
+
+    /// The command of a run; a script with Gavel's iterator gets what Gavel's dispatcher would add.
+    fn command(&self, record: &JobRecord) -> Vec<OsString> {
+        match (&record.spec.ask.gavel, &self.leases) {
+            (Some(script), Some(leases)) => {
+                let around = gavel_command::Surroundings {
+                    program: &self.program,
+                    checkpoints: &leases.checkpoints().of(record.id),
+                    numactl: self.numactl.as_deref(),
+                    cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+                    gpus: self.gpus,
+                };
+                gavel_command::command(record, script, &around)
+            }
+            _ => record.command().iter().map(Text::to_os).collect(),
+        }
+    }
+
+    /// How a job is told that it must save and leave.
+    fn notice(&self, record: &JobRecord) -> Notice {
+        // A script with Gavel's iterator hears of it only when it asks, which may be at the end of the next round.
+        let until_asked = record.spec.ask.gavel.as_ref().map_or(0.0, |_| 2.0 * self.round_seconds);
+        let grace = seconds(record.notice_grace(self.grace_seconds) + until_asked);
+        let own = record.spec.ask.preempt.as_ref();
+        own.and_then(|own| Some((signal_number(&own.signal)?, own.to))).map_or(Notice::usual(grace), |(signal, to)| {
+            let reach = if to == NoticeReach::All { Reach::All } else { Reach::Main };
+            Notice { signal, reach, grace }
         })
     }
 
@@ -112,6 +197,20 @@ impl RunRequests {
             ("ROTA_GPUS".into(), record.spec.ask.gpus.to_string().into()),
             ("ROTA_STATE".into(), self.state_dir.clone().into()),
         ];
+        if let Some(leases) = &self.leases {
+            let folder = leases.checkpoints().of(record.id);
+            variables.push(("ROTA_LEASE".into(), record.attempts.to_string().into()));
+            variables.push(("ROTA_LEASE_ADDR".into(), leases.address().to_string().into()));
+            variables.push(("ROTA_LEASE_TOKEN".into(), leases.token(record).into()));
+            if record.spec.ask.gavel.is_some() {
+                variables.extend(gavel_command::variables(record, leases.address()));
+            }
+            if record.resumes() {
+                let checkpoint = record.progress.checkpoint.as_ref().map_or_else(|| folder.clone(), |name| folder.join(name));
+                variables.push(("ROTA_RESUME_FROM".into(), checkpoint.into()));
+            }
+            variables.push(("ROTA_CHECKPOINT_DIR".into(), folder.into()));
+        }
         if let Some(index) = record.spec.array_index {
             variables.push(("ROTA_ARRAY_INDEX".into(), index.to_string().into()));
         }

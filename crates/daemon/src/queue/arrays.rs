@@ -194,7 +194,10 @@ pub fn expand(ask: Submit, caller: &Caller, most: usize) -> Result<Vec<Spec>, Re
     // What is learned of a program's memory goes by its whole command.
     let is_template = !ask.memory_auto && (!ask.array.is_empty() || !ask.params.is_empty());
     let indices = if ask.array.is_empty() { vec![None] } else { ask.array.iter().copied().map(Some).collect::<Vec<_>>() };
-    let plain = Submit { array: Vec::new(), params: Vec::new(), env: Arc::default(), ..ask };
+    let preemptible = ask.preemptible || ask.saves_progress || ask.preempt.is_some() || ask.gavel.is_some();
+    let saves_progress = ask.saves_progress || ask.preempt.is_some();
+    let (array, params) = (Vec::new(), Vec::new());
+    let plain = Submit { array, params, env: Arc::default(), preemptible, saves_progress, ..ask };
     let mut specs = Vec::with_capacity(count);
     for index in indices {
         for values in &combinations {

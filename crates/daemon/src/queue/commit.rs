@@ -232,6 +232,9 @@ impl<P: Platform> LiveWorld<P> {
             self.devices.telemetry.end_run(&record, stamp.wall_ns / 1_000_000_000);
         }
         self.records.put(Arc::clone(&record));
+        if let Some(leases) = &self.leases {
+            leases.follow(&record);
+        }
         let mut view = self.board.write();
         view.clients.note(&record, stamp);
         if record.state.is_over() {

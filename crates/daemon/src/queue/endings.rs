@@ -5,15 +5,26 @@
 use crate::config::OnLoss;
 use crate::machine::platform::{Message, Outcome, Platform};
 use crate::queue::executor_events::UNREADABLE;
+use crate::queue::gavel_ends::end_of_gavel_run;
+use crate::queue::leases::work_lost;
 use crate::queue::world::LiveWorld;
 use crate::store::journal::{RunReport, fold};
 use crate::store::record::JobRecord;
 use rota_core::event::EventKind;
 use rota_core::snapshot::{gpu_time, work_done};
-use rota_core::{End, Event, StopCause};
+use rota_core::{End, Event, JobState, Span, StopCause, Time};
 use rota_engine::State;
 use rota_exec::{Cause, ExitRecord};
 
+/// The exit code of a job that saved its work and goes on later.
+pub const SAVED_AND_LEFT: i32 = 85;
+/// Why a script for Gavel has failed that exited with 0.
+const NO_STEPS: &str =
+    "it exited with 0 and has done no step: a script with Gavel's iterator tells its steps and runs until all are done";
+/// The number of the signal that no process can ignore.
+const KILL: i32 = 9;
+/// A run that leaves by itself sooner than this is started again only after as long.
+const LEFT_SOON_NS: u64 = 1_000_000_000;
 /// A machine that could not make a process may be able to a little later.
 const LAUNCH_AGAIN_NS: u64 = 10_000_000_000;
 
@@ -31,10 +42,22 @@ impl<P: Platform> LiveWorld<P> {
             if matches!(outcome, Outcome::HolderGone) && self.hand_on(&record) {
                 continue;
             }
-            let (end, mut report) = self.judge(&record, &outcome);
+            let (mut end, mut report) = self.judge(&record, &outcome);
+            if let Some(run) = self.gavel_run(&record, &outcome) {
+                end = end_of_gavel_run(&record, &run);
+                report.reason = (end == End::Crashed).then(|| NO_STEPS.to_owned());
+                report.has_saved = !run.is_complete;
+                entries.push(EventKind::Committed { job: id, step: run.step, checkpoint: None }.into());
+                if let Some(doubt) = run.doubt {
+                    self.board.write().warnings.insert("gavel", doubt);
+                }
+            }
+            entries.extend(self.progress_of_run(&record));
+            entries.extend(report.is_overdue.then(|| work_lost(id)));
             if let Some((row, job)) = self.row(id).and_then(|row| Some((row, state.jobs.get(row.index())?))) {
                 let now = self.platform.now();
                 report.work_seconds = Some(work_done(job, now).minus(job.done_before).seconds());
+                report.kept_work_ns = Some(kept_work(&record, job, end, now).0);
                 let held = now.since(job.since + job.overhead);
                 let earlier = job.service;
                 report.service_ns =
@@ -42,7 +65,9 @@ impl<P: Platform> LiveWorld<P> {
             }
             if end == End::Preempted {
                 let configured = self.config.jobs.restart_seconds.and_then(rota_core::Span::from_seconds);
-                entries.extend(self.pace.gone(id, self.platform.now(), configured).map(Into::into));
+                let measured = self.pace.gone(id, self.platform.now(), configured);
+                self.warn_of_short_rounds(measured.as_ref());
+                entries.extend(measured.map(Into::into));
             }
             let event = EventKind::Ended { job: id, end, report };
             runs.extend(fold(Some(&record), &event, self.stamp()).map(|after| (record, after, outcome.clone())));
@@ -127,6 +152,42 @@ impl<P: Platform> LiveWorld<P> {
         (end, after)
     }
 
+    /// The end of a job that was asked to make room for others. One that can save says by its exit how that went.
+    fn end_of_notice(&self, record: &JobRecord, exit: &ExitRecord, after: &mut RunReport) -> End {
+        let notice = record.spec.ask.preempt.as_ref();
+        after.reason = None;
+        if exit.code == Some(SAVED_AND_LEFT) {
+            after.has_saved = true;
+            return End::Preempted;
+        }
+        if notice.is_none() && !record.progress.is_leased {
+            return End::Preempted;
+        }
+        let own_signal = notice.and_then(|notice| signal_number(&notice.signal));
+        if own_signal.is_some() && exit.signal == own_signal {
+            after.has_saved = true;
+            return End::Preempted;
+        }
+        if exit.code == Some(0) {
+            return End::Finished;
+        }
+        if exit.signal == Some(KILL) {
+            let grace = record.notice_grace(self.config.jobs.grace_seconds);
+            after.reason = Some(format!(
+                "it did not leave within {grace} s of its notice and was killed; it goes on from what it saved before"
+            ));
+            after.is_overdue = true;
+            return End::Evicted;
+        }
+        let how = match (exit.code, exit.signal) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, Some(signal)) => format!("ended by signal {signal}{}", signal_name(signal)),
+            (None, None) => "it ended without a status".to_owned(),
+        };
+        after.reason = Some(format!("{how} after its notice; a job that has saved leaves with exit code {SAVED_AND_LEFT}"));
+        end_of_loss(record, End::Crashed)
+    }
+
     fn end_of_exit(&self, record: &JobRecord, exit: &ExitRecord, after: &mut RunReport) -> End {
         match self.ran_out_of_memory(record, exit, after) {
             Some(true) => return End::Evicted,
@@ -136,10 +197,7 @@ impl<P: Platform> LiveWorld<P> {
         let reason = &mut after.reason;
         let stopped_for = record.stop_cause.clone().or_else(|| record.cancel.then_some(StopCause::Cancel));
         match (&exit.cause, stopped_for) {
-            (Cause::StopRequested, Some(StopCause::Preempt)) => {
-                *reason = None;
-                return End::Preempted;
-            }
+            (Cause::StopRequested, Some(StopCause::Preempt)) => return self.end_of_notice(record, exit, after),
             (Cause::StopRequested, Some(StopCause::Evict)) => return End::Evicted,
             (Cause::StopRequested, Some(StopCause::Fail(why))) => {
                 *reason = Some(why);
@@ -150,10 +208,7 @@ impl<P: Platform> LiveWorld<P> {
                 return End::Cancelled;
             }
             // Asked to make room by a daemon that died before it had gone.
-            (Cause::StopRequested, None) if record.spec.ask.preemptible => {
-                *reason = None;
-                return End::Preempted;
-            }
+            (Cause::StopRequested, None) if record.spec.ask.preemptible => return self.end_of_notice(record, exit, after),
             (Cause::StopRequested, None) => {
                 *reason = Some("its supervisor was told to stop it, and nobody had cancelled it".to_owned());
                 return end_of_loss(record, End::Lost);
@@ -161,6 +216,15 @@ impl<P: Platform> LiveWorld<P> {
             (Cause::Exited, _) if exit.code == Some(0) => {
                 *reason = None;
                 return End::Finished;
+            }
+            (Cause::Exited, _) if exit.code == Some(SAVED_AND_LEFT) && record.spec.ask.preemptible => {
+                *reason = Some("it saved its work and left by itself; it goes on later".to_owned());
+                after.has_saved = true;
+                if after.ran_ns < LEFT_SOON_NS {
+                    // One that leaves again and again would keep the machine busy with its starts.
+                    after.not_before = Some(self.platform.now().0 + LEFT_SOON_NS);
+                }
+                return End::Evicted;
             }
             _ => {}
         }
@@ -184,6 +248,17 @@ impl<P: Platform> LiveWorld<P> {
     }
 }
 
+/// The work that is kept of a job whose run ended so.
+fn kept_work(record: &JobRecord, job: &JobState, end: End, now: Time) -> Span {
+    match end {
+        End::Preempted | End::Evicted | End::Retried if record.progress.has_saved => job.saved,
+        End::Preempted if record.spec.ask.saves_progress => work_done(job, now),
+        End::Preempted | End::Retried => Span::ZERO,
+        End::Evicted => job.done_before,
+        _ => work_done(job, now),
+    }
+}
+
 /// A job that did not end well: cancelled, to be tried again, or over.
 fn end_of_loss(record: &JobRecord, end: End) -> End {
     if record.cancel {
@@ -200,8 +275,32 @@ fn can_end(record: &JobRecord, attempt: u32) -> bool {
     record.is_claim() || (record.state.has_gpus() && record.attempts == attempt)
 }
 
+/// Signals by number and name.
+const SIGNALS: [(i32, &str); 14] = [
+    (1, "HUP"),
+    (2, "INT"),
+    (3, "QUIT"),
+    (6, "ABRT"),
+    (7, "BUS"),
+    (9, "KILL"),
+    (10, "USR1"),
+    (11, "SEGV"),
+    (12, "USR2"),
+    (13, "PIPE"),
+    (14, "ALRM"),
+    (15, "TERM"),
+    (24, "XCPU"),
+    (28, "WINCH"),
+];
+
+/// The signals by which a job may be told that it must save and leave.
+pub const NOTICE_SIGNALS: [&str; 9] = ["HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "TERM", "XCPU", "WINCH"];
+
+/// The number of a signal by its name.
+pub fn signal_number(name: &str) -> Option<i32> {
+    SIGNALS.iter().find(|(_, known)| *known == name).map(|(number, _)| *number)
+}
+
 fn signal_name(signal: i32) -> String {
-    const NAMES: [(i32, &str); 9] =
-        [(1, "HUP"), (2, "INT"), (3, "QUIT"), (6, "ABRT"), (7, "BUS"), (9, "KILL"), (11, "SEGV"), (13, "PIPE"), (15, "TERM")];
-    NAMES.iter().find(|(number, _)| *number == signal).map_or_else(String::new, |(_, name)| format!(" ({name})"))
+    SIGNALS.iter().find(|(number, _)| *number == signal).map_or_else(String::new, |(_, name)| format!(" ({name})"))
 }

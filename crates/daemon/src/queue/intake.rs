@@ -7,6 +7,7 @@ use crate::memory::profiles::class_of;
 use crate::memory::sharing::{ProfileRun, wait_for_profile};
 use crate::queue::arrays::{PendingArray, expand};
 use crate::queue::commit::Entry;
+use crate::queue::endings::NOTICE_SIGNALS;
 use crate::queue::records::{environment_bytes, held_bytes};
 use crate::queue::rows::Translator;
 use crate::queue::world::LiveWorld;
@@ -484,6 +485,31 @@ fn check(ask: &Submit, command_kib: usize) -> Result<(), Refusal> {
         {
             return bad(format!("{option}: {value} is not a length of time in seconds"));
         }
+    }
+    if let Some(preempt) = &ask.preempt {
+        if !NOTICE_SIGNALS.contains(&preempt.signal.as_str()) {
+            let known = NOTICE_SIGNALS.join(", ");
+            return bad(format!("--preempt: a job cannot save when it gets signal {}; write one of {known}", preempt.signal));
+        }
+        if let Some(grace) = preempt.grace_seconds
+            && !(grace.is_finite() && grace > 0.0 && grace <= 1e9)
+        {
+            return bad(format!("--preempt: grace={grace} is not a length of time in seconds above 0"));
+        }
+    }
+    if let Some(gavel) = &ask.gavel {
+        if gavel.total_steps == 0 {
+            return bad("--total-steps: a script with Gavel's iterator needs its number of steps; write 1 or more".to_owned());
+        }
+        if gavel.steps_arg.is_empty() || gavel.steps_arg.contains('\0') || ask.gpus == 0 {
+            return bad("--gavel: it needs a GPU, and the option by which the script is told its steps (--steps-arg)".to_owned());
+        }
+    }
+    let may_go_on = ask.preemptible || ask.saves_progress || ask.preempt.is_some() || ask.gavel.is_some();
+    if ask.resume_arg.is_some() && !may_go_on {
+        return bad(
+            "--resume-arg: only a job that is stopped for others goes on later; add --preemptible or --preempt".to_owned()
+        );
     }
     if ask.time_limit_seconds == Some(0.0) {
         return bad("--time-limit: 0 leaves no time to run".to_owned());

@@ -55,6 +55,7 @@ impl<P: Platform> LiveWorld<P> {
             Message::Tokens(change, reply) => _ = reply.send(self.change_tokens(change)),
             Message::Profiles(caller, reply) => _ = reply.send(Ok(self.profiles_of(&caller))),
             Message::Forget(class, caller, reply) => _ = reply.send(self.forget_profile(class, &caller, state, events)),
+            Message::Lease(request, reply) => _ = reply.send(self.take_lease_request(request, events)),
             Message::Shutdown => self.switches.leave = Some(Leave::Exit),
             Message::Submit(..) | Message::Ended { .. } => {}
         }

@@ -1,5 +1,6 @@
 //! The pace of decisions: how soon one may follow another, and how long jobs take to stop and to start again.
 
+use crate::config::ROUND_RESTARTS_MIN;
 use crate::machine::platform::Platform;
 use crate::queue::world::LiveWorld;
 use crate::store::journal::QueueEvent;
@@ -23,6 +24,8 @@ pub struct Pace {
     pub awaits_look: bool,
     /// No decision before this moment.
     pub rest_until: Time,
+    /// The round whose successor is planned, counted from the queue's first moment.
+    pub planned_round: Option<u64>,
     polled_at: Time,
     is_deciding: bool,
     /// When each job was asked to make room for others.
@@ -72,6 +75,21 @@ impl<P: Platform> LiveWorld<P> {
             let mut view = self.board.write();
             view.decisions += 1;
             view.decision_seconds_max = view.decision_seconds_max.max(seconds);
+        }
+    }
+
+    /// Rounds that are hardly longer than a restart are an administrator's business.
+    pub(crate) fn warn_of_short_rounds(&self, measured: Option<&QueueEvent>) {
+        let Some(EventKind::RestartMeasured { cost }) = measured else { return };
+        let mut view = self.board.write();
+        match self.config.round().map(Span::seconds) {
+            Some(round) if round < ROUND_RESTARTS_MIN * cost.seconds() => {
+                let cost = cost.seconds();
+                let text =
+                    format!("rounds of {round} s are shorter than ten restarts, which were measured to take {cost:.1} s each");
+                view.warnings.insert("round", text);
+            }
+            _ => _ = view.warnings.remove("round"),
         }
     }
 

@@ -60,7 +60,7 @@ impl<P: Platform> LiveWorld<P> {
         EngineOptions {
             seed: self.config.seed,
             score: self.config.score(),
-            restart: Restart { cost, checkpoint: None },
+            restart: Restart { cost, checkpoint: None, min_run: self.config.min_run() },
             round: self.config.round(),
         }
     }
@@ -73,7 +73,10 @@ impl<P: Platform> LiveWorld<P> {
         let prices = PriceTable::of_cluster(cluster);
         let engine = Engine::from_image(&engine, cluster, prices, Arc::clone(&self.table), &self.registry, self.config.round());
         let engine = match engine {
-            Ok(engine) => engine,
+            Ok(mut engine) => {
+                engine.state.restart.min_run = self.config.min_run();
+                engine
+            }
             Err(error) => {
                 self.board.write().warnings.insert("image", format!("{error}; the scheduler was made anew from its jobs"));
                 return None;
@@ -170,6 +173,9 @@ impl<P: Platform> LiveWorld<P> {
         let state = &mut engine.state.jobs[job.index()];
         state.service = Span(record.service_ns);
         (state.starts, state.failures, state.preemptions) = (record.attempts, record.failures, record.preemptions);
+        (state.has_saved, state.losses) = (record.progress.has_saved, record.progress.losses);
+        let kept = Span(record.progress.work_ns);
+        (state.done, state.done_before, state.saved) = (kept, kept, kept);
     }
 
     /// Asks the supervisors of all jobs that were under way how they are; to be called once, before the first decision.
@@ -190,10 +196,10 @@ impl<P: Platform> LiveWorld<P> {
             match (outcome, &record.stop_cause) {
                 (Some(outcome), _) => self.queue_end(&record, outcome),
                 // A stop may have been written down and not carried out.
-                (None, Some(cause)) if !record.is_claim() => {
-                    let at_once = matches!(cause, StopCause::Evict | StopCause::Fail(_));
-                    self.platform.stop(&record, at_once);
-                }
+                (None, Some(cause)) if !record.is_claim() => match cause {
+                    StopCause::Preempt => self.platform.make_leave(&record),
+                    cause => self.platform.stop(&record, matches!(cause, StopCause::Evict | StopCause::Fail(_))),
+                },
                 (None, _) if record.state == JobState::Starting && is_known => self.show_running(&record),
                 (None, _) => {}
             }

@@ -118,6 +118,8 @@ impl Translator<'_> {
             EventKind::Drained { gpu: None, .. } => one(EventKind::Drained { gpu: None, note: () }),
             EventKind::Resumed { gpu: None, .. } => one(EventKind::Resumed { gpu: None, note: () }),
             EventKind::RestartMeasured { cost } => one(EventKind::RestartMeasured { cost: *cost }),
+            EventKind::Committed { job, step, .. } => row(rows, *job)
+                .map_or_else(Translated::new, |job| one(EventKind::Committed { job, step: *step, checkpoint: None })),
             EventKind::NodeLost { node } => {
                 self.machine.node_named(node).map_or_else(Translated::new, |node| one(EventKind::NodeLost { node }))
             }
@@ -131,6 +133,8 @@ impl Translator<'_> {
             | EventKind::DeviceLost { .. }
             | EventKind::DeviceReturned { .. }
             | EventKind::Overused { .. }
+            | EventKind::Leased { .. }
+            | EventKind::Progress { .. }
             | EventKind::PolicySet { .. } => Translated::new(),
         }
     }

@@ -12,6 +12,8 @@ use std::collections::HashSet;
 pub enum Leave {
     /// Another policy is to decide.
     SetPolicy(String),
+    /// The next round is to be planned.
+    PlanRound,
     /// The daemon ends; jobs run on.
     Exit,
 }

@@ -6,6 +6,7 @@
 
 use crate::api::JobState;
 use crate::config::Config;
+use crate::lease::book::LeaseBook;
 use crate::machine::devices::Devices;
 use crate::machine::inventory::Machine;
 use crate::machine::platform::{Caller, Message, Platform, Refusal, RefusalKind};
@@ -39,6 +40,8 @@ pub struct LiveWorld<P> {
     pub(crate) switches: Switches,
     pub(crate) pace: Pace,
     pub(crate) board: Arc<Board>,
+    /// The leases of running jobs; none where jobs are not real.
+    pub(crate) leases: Option<Arc<LeaseBook>>,
     pub(crate) config: Config,
     pub(crate) registry: Arc<Registry>,
     pub(crate) table: Arc<ThroughputTable>,
@@ -101,6 +104,7 @@ impl<P: Platform> LiveWorld<P> {
             switches,
             pace: Pace::default(),
             board,
+            leases: None,
             config,
             registry,
             table: Arc::new(ThroughputTable::new("live")),
@@ -117,6 +121,15 @@ impl<P: Platform> LiveWorld<P> {
     #[must_use]
     pub fn with_throughputs(self, table: ThroughputTable) -> Self {
         Self { table: Arc::new(table), ..self }
+    }
+
+    /// The same world, whose jobs have leases.
+    #[must_use]
+    pub fn with_leases(self, leases: Arc<LeaseBook>) -> Self {
+        for record in self.records.jobs.values() {
+            leases.follow(record);
+        }
+        Self { leases: Some(leases), ..self }
     }
 
     /// The same world with more policies to choose from.
@@ -257,6 +270,12 @@ impl<P: Platform> World for LiveWorld<P> {
                 return Step::Happened;
             }
             let now = self.platform.now();
+            let plan_at = self.plan_due();
+            if plan_at.is_some_and(|at| at <= now) {
+                self.note_planned();
+                self.switches.leave = Some(Leave::PlanRound);
+                return Step::Over;
+            }
             let due = wait.has_news || self.pace.wants_decision || wait.until.is_some_and(|until| until <= now);
             let due = due && !self.pace.awaits_look;
             if due && now >= self.pace.rest_until {
@@ -264,7 +283,7 @@ impl<P: Platform> World for LiveWorld<P> {
                 return Step::Decide(now);
             }
             let rest = due.then_some(self.pace.rest_until);
-            let timers = self.records.next_timer().into_iter().chain(self.journal.retry_at);
+            let timers = self.records.next_timer().into_iter().chain(self.journal.retry_at).chain(plan_at);
             // Messages are taken between two parts of an array, and not waited for.
             let part = (!self.arrays.is_empty() && self.journal.retry_at.is_none()).then_some(now);
             let until = timers.chain(wait.until.filter(|until| *until > now)).chain(rest).chain(part).min();
@@ -306,7 +325,7 @@ impl<P: Platform> World for LiveWorld<P> {
                 EventKind::Stopping { job, .. } => {
                     self.pace.stopping(job, self.platform.now());
                     if let Some(record) = self.records.jobs.get(&job).cloned() {
-                        self.platform.stop(&record, false);
+                        self.platform.make_leave(&record);
                     }
                 }
                 EventKind::Started { job, .. } => self.launch(job),

@@ -68,7 +68,7 @@ const BUSY_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The columns of a job, in the order in which [`read_job`] takes them.
 pub(crate) const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
-                       finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, stop_cause, quota_hold, identity, priority, command_id";
+                       finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, stop_cause, quota_hold, identity, priority, progress, command_id";
 
 /// An event as it is read.
 #[derive(Clone, Debug, PartialEq)]
@@ -391,13 +391,13 @@ impl Writer<'_> {
         self.connection.prepare_cached(
             "UPDATE jobs SET state = ?2, user_hold = ?3, exit_code = ?4, signal = ?5, reason = ?6, gpu_uuids = ?7, gpu_indices = ?8, started_ns = ?9,
                finished_ns = ?10, started_at = ?11, attempts = ?12, failures = ?13, preemptions = ?14, service_ns = ?15, not_before = ?16, cancel = ?17,
-               peak_memory_mib = ?18, energy_joules = ?19, memory_mib = ?20, ooms = ?21, stop_cause = ?22, quota_hold = ?23, identity = ?24 WHERE id = ?1",
+               peak_memory_mib = ?18, energy_joules = ?19, memory_mib = ?20, ooms = ?21, stop_cause = ?22, quota_hold = ?23, identity = ?24, progress = ?25 WHERE id = ?1",
         )?
         .execute(params![
             job.id, job.state.word(), job.user_hold, job.exit_code, job.signal, job.reason, json(&job.gpu_uuids), json(&job.gpu_indices),
             job.started_ns, job.finished_ns, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before,
             job.cancel, job.peak_memory_mib, job.energy_joules, job.memory_mib, job.ooms, job.stop_cause.as_ref().map(erased::Json::text),
-            job.quota_hold, job.identity,
+            job.quota_hold, job.identity, json(&job.progress),
         ])?;
         Ok(())
     }
@@ -551,6 +551,7 @@ pub(crate) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
         stop_cause: row.get::<_, Option<String>>(27)?.and_then(|text| serde_json::from_str(&text).ok()),
         quota_hold: row.get(28)?,
         identity: row.get(29)?,
+        progress: row.get::<_, Option<String>>(31)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
     })
 }
 

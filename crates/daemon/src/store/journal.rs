@@ -81,6 +81,12 @@ pub struct RunReport {
     pub gpus: Vec<u32>,
     /// Work done in this run, in seconds on the reference GPU.
     pub work_seconds: Option<f64>,
+    /// Work of all runs that is kept, in nanoseconds on the reference GPU.
+    pub kept_work_ns: Option<u64>,
+    /// Whether the job saved its work and left as it was asked to.
+    pub has_saved: bool,
+    /// Whether the job was killed because it did not leave in time.
+    pub is_overdue: bool,
     /// GPU time of all runs until now, in nanoseconds.
     pub service_ns: u64,
     /// The job is not tried again before this moment of the queue's time.
@@ -143,6 +149,7 @@ pub fn word(event: &QueueEvent) -> &'static str {
         EventKind::Submitted { .. } => "arrived",
         EventKind::Changed { change: JobChange::Priority(_), .. } => "priority",
         EventKind::Changed { change: JobChange::Slice { .. }, .. } => "memory",
+        EventKind::Changed { change: JobChange::WorkLost, .. } => "work_lost",
         EventKind::Started { .. } => "started",
         EventKind::Stopping { .. } => "stopping",
         EventKind::Promised { .. } => "promised",
@@ -160,6 +167,9 @@ pub fn word(event: &QueueEvent) -> &'static str {
         EventKind::Resumed { .. } => "resumed",
         EventKind::PolicySet { .. } => "policy",
         EventKind::RestartMeasured { .. } => "restart_measured",
+        EventKind::Leased { .. } => "leased",
+        EventKind::Committed { .. } => "committed",
+        EventKind::Progress { .. } => "progress",
         EventKind::NodeLost { .. } => "node_lost",
         EventKind::NodeReturned { .. } => "node_returned",
         EventKind::Decided { .. } => "decided",
@@ -177,6 +187,10 @@ pub fn detail(event: &QueueEvent) -> Value {
             json!({ "by": note.by, "from": note.before, "to": to })
         }
         EventKind::Changed { change: JobChange::Slice { memory_mib, .. }, .. } => json!({ "memory_mib": memory_mib }),
+        EventKind::Committed { step, checkpoint, .. } => json!({ "step": step, "checkpoint": checkpoint }),
+        EventKind::Progress { steps, run_steps, ran, .. } => {
+            json!({ "steps": steps, "run_steps": run_steps, "seconds": ran.seconds() })
+        }
         EventKind::Started { gpus, launch, .. } => json!({ "attempt": launch.attempt, "gpus": launch.indices, "uuids": gpus }),
         EventKind::Stopping { cause, note, .. } => {
             let why = match cause {
@@ -200,6 +214,8 @@ pub fn detail(event: &QueueEvent) -> Value {
         EventKind::PolicySet { policy, note } => json!({ "policy": policy, "by": note.by }),
         EventKind::NodeLost { node } | EventKind::NodeReturned { node } => json!({ "node": node }),
         EventKind::Submitted { .. }
+        | EventKind::Changed { change: JobChange::WorkLost, .. }
+        | EventKind::Leased { .. }
         | EventKind::Promised { .. }
         | EventKind::Occupied { .. }
         | EventKind::RestartMeasured { .. }
@@ -229,7 +245,14 @@ pub fn fold(before: Option<&JobRecord>, event: &QueueEvent, stamp: Stamp) -> Opt
             spec.ask.priority = *priority;
             record.spec = Arc::new(spec);
         }
+        EventKind::Changed { change: JobChange::WorkLost, .. } => record.progress.losses += 1,
         EventKind::Changed { note, .. } => record.memory_mib = note.memory_mib,
+        EventKind::Leased { .. } => record.progress.is_leased = true,
+        EventKind::Committed { step, checkpoint, .. } => {
+            (record.progress.step, record.progress.has_saved) = (Some(*step), true);
+            record.progress.checkpoint = checkpoint.as_deref().map(str::to_owned);
+        }
+        EventKind::Progress { steps, .. } => record.progress.steps_told = Some(*steps),
         EventKind::Started { gpus, launch, .. } => {
             record.state = if record.is_claim() { JobState::Running } else { JobState::Starting };
             record.attempts = launch.attempt;
@@ -238,6 +261,7 @@ pub fn fold(before: Option<&JobRecord>, event: &QueueEvent, stamp: Stamp) -> Opt
             record.identity.clone_from(&launch.identity);
             (record.started_ns, record.started_at) = (Some(stamp.wall_ns), Some(stamp.at));
             (record.exit_code, record.signal, record.reason) = (None, None, None);
+            record.progress.is_leased = false;
         }
         EventKind::Stopping { cause, .. } => {
             record.state = JobState::Stopping;
@@ -289,6 +313,12 @@ fn end_record(record: &mut JobRecord, end: End, report: &RunReport, stamp: Stamp
     record.peak_memory_mib = report.peak_memory_mib.or(record.peak_memory_mib);
     record.energy_joules = report.energy_joules.or(record.energy_joules);
     record.preemptions += u32::from(end == End::Preempted);
+    record.progress.leaves += u32::from(report.has_saved);
+    if let Some(work_ns) = report.kept_work_ns {
+        record.progress.work_ns = work_ns;
+    }
+    let is_loss = end == End::Preempted && !record.progress.has_saved && !record.spec.ask.saves_progress;
+    record.progress.losses += u32::from(is_loss);
     record.failures += u32::from(end == End::Retried);
     record.stop_cause = None;
     record.cancel |= end == End::Cancelled && report.by.is_some();

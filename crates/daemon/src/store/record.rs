@@ -142,6 +142,30 @@ pub struct JobRecord {
     pub peak_memory_mib: Option<u64>,
     /// Energy of all attempts.
     pub energy_joules: Option<f64>,
+    /// What the job told of its progress.
+    pub progress: Progress,
+}
+
+/// What a job told of its progress, and what was kept of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    /// Whether the present run asked for its lease: it hears of a stop through it.
+    pub is_leased: bool,
+    /// Steps at the last commit, since the job's first start.
+    pub step: Option<u64>,
+    /// The checkpoint of the last commit, below the job's folder for checkpoints.
+    pub checkpoint: Option<String>,
+    /// Whether the job committed anything: that alone is kept when it loses its GPUs.
+    pub has_saved: bool,
+    /// Steps the job told when its last run ended, saved or not.
+    pub steps_told: Option<u64>,
+    /// Work that is kept, in nanoseconds on the reference GPU.
+    pub work_ns: u64,
+    /// How often the job saved its work and left as it was asked to.
+    pub leaves: u32,
+    /// How often all work of a run was lost because the job was stopped for others.
+    pub losses: u32,
 }
 
 impl JobRecord {
@@ -179,6 +203,7 @@ impl JobRecord {
             ooms: 0,
             peak_memory_mib: None,
             energy_joules: None,
+            progress: Progress::default(),
         }
     }
 
@@ -200,7 +225,19 @@ impl JobRecord {
     /// What is run: as it was submitted, with its own index and values, and its number behind it where that was asked for.
     pub fn command(&self) -> Vec<Text> {
         let number = self.spec.ask.number_argument.as_ref().map(|argument| Text::from(format!("{argument}{}", self.id).as_str()));
-        self.spec.command().into_iter().chain(number).collect()
+        let resume = self.spec.ask.resume_arg.clone().filter(|_| self.resumes());
+        self.spec.command().into_iter().chain(number).chain(resume).collect()
+    }
+
+    /// How long the job has between the word that it must leave and its end, in seconds.
+    pub fn notice_grace(&self, usual: f64) -> f64 {
+        let ask = &self.spec.ask;
+        ask.preempt.as_ref().and_then(|preempt| preempt.grace_seconds).or(ask.grace_seconds).unwrap_or(usual)
+    }
+
+    /// Whether the job goes on where it was when it is started again: it has saved its work before.
+    pub fn resumes(&self) -> bool {
+        self.progress.has_saved || self.progress.leaves > 0
     }
 
     /// The beginning of the command, for lists: thousands of long commands would be too much for one answer.
@@ -271,6 +308,8 @@ impl JobRecord {
             time_limit_seconds: ask.time_limit_seconds,
             preemptible: ask.preemptible,
             energy_wh: self.energy_joules.map(|joules| joules / 3600.0),
+            steps_done: self.progress.step,
+            preemptions: self.preemptions,
             log_path: self.log_path(state_dir).map(|path| path.to_string_lossy().into_owned()),
             claim: self.is_claim(),
             position,

@@ -71,6 +71,8 @@ ALTER TABLE jobs ADD COLUMN priority INTEGER;
 UPDATE jobs SET stop_cause = '\"cancel\"' WHERE state = 'stopping';
 CREATE TABLE images (id INTEGER PRIMARY KEY CHECK (id = 1), seq INTEGER NOT NULL, content BLOB NOT NULL) STRICT;
 ", "
+ALTER TABLE jobs ADD COLUMN progress TEXT;
+", "
 CREATE TABLE commands (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, content TEXT NOT NULL) STRICT;
 ALTER TABLE jobs ADD COLUMN command_id INTEGER REFERENCES commands(id);
 CREATE TABLE arrays (first INTEGER PRIMARY KEY, content TEXT NOT NULL) STRICT;

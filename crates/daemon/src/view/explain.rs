@@ -6,6 +6,7 @@ use crate::machine::platform::{Caller, Platform, Refusal, RefusalKind};
 use crate::queue::world::{LiveWorld, no_such_job};
 use crate::store::record::JobRecord;
 use crate::view::board::plural;
+use rota_core::snapshot::LOSSES_MAX;
 use rota_core::{GpuId, JobId};
 use rota_engine::State;
 use rota_engine::explain::{GpuBlocker, WaitReason};
@@ -26,7 +27,11 @@ impl<P: Platform> LiveWorld<P> {
             let gpus = record.gpu_indices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let since = record.started_ns.map(rfc3339).unwrap_or_default();
             let place = if gpus.is_empty() { "without a GPU".to_owned() } else { format!("on GPU {gpus}") };
-            let reason = format!("it is {} {place} since {since}", record.state.word());
+            let mut reason = format!("it is {} {place} since {since}", record.state.word());
+            if record.spec.ask.preemptible && record.progress.losses >= LOSSES_MAX {
+                let losses = record.progress.losses;
+                reason = format!("{reason}; it lost its work {losses} times by being stopped for others, so it runs to its end");
+            }
             return Ok(Explanation { id, state: record.state, reason, blockers: Vec::new(), earliest_start: None });
         }
         let earliest = self.board.read().promises.get(&id).copied();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Deed, Harness};
 use crate::ExitRecord;
 use crate::executor::{
-    Executor, ExecutorEvent, KnownRun, Limits, LogSettings, Place, RunEnd, RunKey, RunRequest, StartError, Started,
+    Executor, ExecutorEvent, KnownRun, Limits, LogSettings, Notice, Place, RunEnd, RunKey, RunRequest, StartError, Started,
 };
 
 /// A caller of an executor, which keeps all it is told.
@@ -51,6 +51,7 @@ impl<'a> Caller<'a> {
             run_as: None,
             log: LogSettings { bytes_max: 0, files_max: 1 },
             limits: Limits { time: None, grace: Duration::from_mins(10), memory_max_bytes: None, cpus_max: None },
+            notice: Notice::usual(Duration::from_secs(30)),
             mps: None,
         }
     }

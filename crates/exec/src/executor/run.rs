@@ -74,8 +74,39 @@ pub struct RunRequest {
     pub log: LogSettings,
     /// What the run may use.
     pub limits: Limits,
+    /// How the run is told that it must save and leave.
+    pub notice: Notice,
     /// How the run shares its GPU through MPS; `None` for a run that does not.
     pub mps: Option<MpsSettings>,
+}
+
+/// How a run is told that it must save and leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// The number of the signal it is sent; TERM unless the job has said otherwise.
+    pub signal: i32,
+    /// The processes that get the signal.
+    pub reach: Reach,
+    /// How long the run has between its notice and the end.
+    pub grace: Duration,
+}
+
+impl Notice {
+    /// The notice of a run that knows no other signal than the usual one.
+    pub fn usual(grace: Duration) -> Self {
+        Self { signal: libc::SIGTERM, reach: Reach::All, grace }
+    }
+}
+
+/// The processes of a run that get a signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// The process that was started, alone.
+    Main,
+    /// Every process of the run.
+    #[default]
+    All,
 }
 
 /// How much of a run's output is kept.

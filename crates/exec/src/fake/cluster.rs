@@ -467,11 +467,11 @@ impl Cluster {
         match (&known.phase, how) {
             (Phase::Over { .. }, _) => {}
             (Phase::Taken, _) => self.end(run, RunEnd::NeverStarted),
-            (Phase::Running { .. }, Stop::Gentle) if known.deed == FakeDeed::Stubborn => {
+            (Phase::Running { .. }, Stop::Gentle | Stop::Notice | Stop::Told) if known.deed == FakeDeed::Stubborn => {
                 self.plan_in(known.grace, Due::Kill(run, cause));
             }
             (Phase::Running { .. }, how) => {
-                let signal = if how == Stop::Gentle { 15 } else { 9 };
+                let signal = if how == Stop::AtOnce { 9 } else { 15 };
                 self.exit(run, FakeExit { code: None, signal: Some(signal), cause });
             }
         }

@@ -119,6 +119,7 @@ impl Shared {
             log_files_max: request.log.files_max,
             time_limit: request.limits.time,
             grace: request.limits.grace,
+            notice: Some(request.notice),
             memory_max_bytes: request.limits.memory_max_bytes,
             cpus_max: request.limits.cpus_max,
             cgroup: self.settings.cgroup.clone(),

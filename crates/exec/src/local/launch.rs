@@ -136,6 +136,16 @@ impl Supervisor {
         Ok(pidfd_send_signal(&self.pidfd, Signal::QUIT)?)
     }
 
+    /// Asks it to give the job its notice, by the job's own signal.
+    pub fn notify(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.pidfd, Signal::USR1)?)
+    }
+
+    /// Says that the job was told to leave by other means: the grace of its notice begins.
+    pub fn begin_grace(&self) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.pidfd, Signal::USR2)?)
+    }
+
     /// Whether it has ended. Never waits.
     pub fn has_ended(&self) -> io::Result<bool> {
         super::identity::has_ended(&self.pidfd)

@@ -297,6 +297,7 @@ mod tests {
             log_files_max: files_max,
             time_limit: None,
             grace: Duration::ZERO,
+            notice: None,
             memory_max_bytes: None,
             cpus_max: None,
             cgroup: None,

@@ -13,12 +13,16 @@ pub(crate) enum Told {
     Stop,
     /// INT or QUIT: end the job at once.
     Kill,
+    /// USR1: give the job its notice, by its own signal.
+    Notice,
+    /// USR2: the job has heard by other means that it must leave, and its grace begins.
+    Heard,
     /// CHLD: a process of the job has ended.
     ChildEnded,
 }
 
 /// The signals that mean something.
-const MEANT: [libc::c_int; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGCHLD];
+const MEANT: [libc::c_int; 6] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCHLD];
 
 /// The descriptor signals are read from.
 #[derive(Debug)]
@@ -60,6 +64,8 @@ impl Signals {
             match number.cast_signed() {
                 libc::SIGTERM => return Some(Told::Stop),
                 libc::SIGINT | libc::SIGQUIT => return Some(Told::Kill),
+                libc::SIGUSR1 => return Some(Told::Notice),
+                libc::SIGUSR2 => return Some(Told::Heard),
                 libc::SIGCHLD => return Some(Told::ChildEnded),
                 _ => {}
             }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bytes;
 use super::devices::DeviceFilter;
-use crate::executor::RunIdentity;
+use crate::executor::{Notice, RunIdentity};
 
 /// The variable that marks every process of a job with its run directory.
 ///
@@ -49,6 +49,9 @@ pub struct RunSpec {
     pub time_limit: Option<Duration>,
     /// How long the job has between the request to end (TERM) and the end (KILL).
     pub grace: Duration,
+    /// How the job is told that it must save and leave; none in runs of versions before notices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<Notice>,
     /// Memory of the whole job; needs `cgroup`.
     pub memory_max_bytes: Option<u64>,
     /// Processors of the whole job, as 1.5; needs `cgroup`.
@@ -108,6 +111,7 @@ mod tests {
                 log_files_max: 2,
                 time_limit: Some(Duration::from_nanos(1_000_000_001)),
                 grace: Duration::MAX,
+                notice: Some(Notice::usual(Duration::from_secs(60))),
                 memory_max_bytes: Some(1),
                 cpus_max: Some(0.1),
                 cgroup: cgroup.map(PathBuf::from),

@@ -27,6 +27,7 @@ use super::taken::Taken;
 use super::timer::{Timer, since_boot};
 use super::tree::ProcessTable;
 use super::usage::Usage;
+use crate::executor::{Notice, Reach};
 
 /// What a job leaves behind when its main process has ended by itself has at most this long to end.
 const LEFTOVERS_GRACE_MAX: Duration = Duration::from_secs(5);
@@ -219,6 +220,7 @@ struct Job {
     cgroup: Cgroup,
     timer: Timer,
     grace: Duration,
+    notice: Notice,
     phase: Phase,
     cause: Option<Cause>,
     started: Duration,
@@ -254,6 +256,7 @@ impl Job {
             cgroup,
             timer,
             grace: spec.grace,
+            notice: spec.notice.unwrap_or(Notice::usual(spec.grace)),
             phase: Phase::Running,
             cause: None,
             started,
@@ -337,7 +340,11 @@ impl Job {
                 self.blame(Cause::StopRequested);
                 self.end(since_boot().saturating_add(self.grace));
             }
-            Told::ChildEnded | Told::Stop => {}
+            Told::Notice | Told::Heard if self.phase == Phase::Running => {
+                self.blame(Cause::StopRequested);
+                self.give_notice(told == Told::Notice);
+            }
+            Told::ChildEnded | Told::Stop | Told::Notice | Told::Heard => {}
             Told::Kill => {
                 self.blame(Cause::StopRequested);
                 self.kill(KILL_AGAIN_MIN);
@@ -368,6 +375,24 @@ impl Job {
         self.phase = Phase::Ending { deadline };
         signal_all(&[Signal::TERM, Signal::CONT]);
         self.timer.set(Some(deadline));
+    }
+
+    /// The job must save and leave. It hears of it by its own signal, or has heard of it already; its grace begins.
+    fn give_notice(&mut self, by_signal: bool) {
+        let deadline = since_boot().saturating_add(self.notice.grace);
+        self.phase = Phase::Ending { deadline };
+        self.timer.set(Some(deadline));
+        let Some(signal) = Signal::from_named_raw(self.notice.signal).filter(|_| by_signal) else { return };
+        match self.notice.reach {
+            Reach::All => signal_all(&[signal, Signal::CONT]),
+            Reach::Main => {
+                let main = self.pid;
+                let table = ProcessTable::read();
+                table.descendants([std::process::id()]).into_iter().filter(|member| member.pid == main).for_each(|member| {
+                    member.signal(&[signal, Signal::CONT]);
+                });
+            }
+        }
     }
 
     fn kill(&mut self, pause: Duration) {

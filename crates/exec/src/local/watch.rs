@@ -212,7 +212,10 @@ impl Watch {
         let mut table = self.lock();
         let tracked = table.runs.get_mut(&run).ok_or(StopError::Unknown { run })?;
         match &mut tracked.phase {
-            Phase::Alive(_) if tracked.mps_device.is_some() => return Ok(tracked.mps_device.clone()),
+            // A run that is told to leave leaves MPS by itself.
+            Phase::Alive(_) if tracked.mps_device.is_some() && matches!(how, Stop::Gentle | Stop::AtOnce) => {
+                return Ok(tracked.mps_device.clone());
+            }
             Phase::Alive(supervisor) => signal(supervisor, how).map_err(|source| StopError::Unreached { run, source })?,
             Phase::Starting { stop } | Phase::Unread(Unread { stop, .. }) => {
                 *stop = Some(if *stop == Some(Stop::AtOnce) { Stop::AtOnce } else { how });
@@ -423,6 +426,8 @@ fn signal(supervisor: &Supervisor, how: Stop) -> io::Result<()> {
     let sent = match how {
         Stop::Gentle => supervisor.stop(),
         Stop::AtOnce => supervisor.kill(),
+        Stop::Notice => supervisor.notify(),
+        Stop::Told => supervisor.begin_grace(),
     };
     match sent {
         // It has ended, which its record tells.

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use rota_exec::contract::all_end_once;
 use rota_exec::fake::{FakeCluster, FakeDeed, FakeExecutor, FakeFault};
 use rota_exec::{
-    Adoption, Executor, ExecutorEvent, KnownRun, Limits, LogSettings, Place, RunEnd, RunKey, RunRequest, StartError, Started,
-    Stop,
+    Adoption, Executor, ExecutorEvent, KnownRun, Limits, LogSettings, Notice, Place, RunEnd, RunKey, RunRequest, StartError,
+    Started, Stop,
 };
 
 const RUN: RunKey = RunKey { job: 1, attempt: 1 };
@@ -38,6 +38,7 @@ fn request(executor: &mut FakeExecutor, run: RunKey, nodes: &[usize], deed: &Fak
         run_as: None,
         log: LogSettings { bytes_max: 0, files_max: 1 },
         limits: Limits { time: None, grace: Duration::from_secs(30), memory_max_bytes: None, cpus_max: None },
+        notice: Notice::usual(Duration::from_secs(30)),
         mps: None,
     }
 }

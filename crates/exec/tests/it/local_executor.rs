@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rota_exec::{
-    Executor, ExecutorEvent, Identity, Limits, LocalExecutor, LocalSettings, LogSettings, MpsSettings, Place, RunEnd, RunKey,
-    RunRequest, Started,
+    Executor, ExecutorEvent, Identity, Limits, LocalExecutor, LocalSettings, LogSettings, MpsSettings, Notice, Place, RunEnd,
+    RunKey, RunRequest, Started,
 };
 use rota_gpu::{Devices, Virtual, parse_virtual};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -51,6 +51,7 @@ fn request(executor: &mut LocalExecutor, folder: &Path, script: &str) -> RunRequ
         run_as: None,
         log: LogSettings { bytes_max: 0, files_max: 1 },
         limits: Limits { time: None, grace: Duration::from_secs(30), memory_max_bytes: None, cpus_max: None },
+        notice: Notice::usual(Duration::from_secs(30)),
         mps: None,
     }
 }

@@ -44,6 +44,7 @@ impl Place {
             log_files_max: 1,
             time_limit: None,
             grace: FAR,
+            notice: None,
             memory_max_bytes: None,
             cpus_max: None,
             cgroup: None,

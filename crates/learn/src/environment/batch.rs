@@ -1,4 +1,4 @@
-//! The public protocol of RLScheduler (SC'20) on a trace in the Standard Workload Format: one pool of processors, sequences of 1,024 jobs,
+//! The public protocol of `RLScheduler` (SC'20) on a trace in the Standard Workload Format: one pool of processors, sequences of 1,024 jobs,
 //! scored by mean bounded slowdown.
 //!
 //! Two ways to choose. With *commit* (the protocol) the chosen job stays chosen until it fits, even if a better one arrives; jobs may be
@@ -327,10 +327,10 @@ impl Batch {
         let mut ends = self.running.iter().map(|running| (running.0.believed_end, running.0.processors)).collect::<Vec<_>>();
         ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut free = self.free;
-        ends.iter_mut().for_each(|(_, processors)| {
+        for (_, processors) in &mut ends {
             free += *processors;
             *processors = free;
-        });
+        }
         let mut rows = std::mem::take(&mut self.rows);
         rows.clear();
         for &job in &self.queue[..seen] {

@@ -98,6 +98,7 @@ mod tests {
             outside: &[],
             outside_changes: 0,
             restart_cost: Span::ZERO,
+            min_run: Span::ZERO,
             durations: rota_core::Durations::Hidden,
             changed: &[JobId(0), JobId(1), JobId(2), JobId(3)],
             lengths: &[],

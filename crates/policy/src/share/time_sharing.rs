@@ -578,6 +578,7 @@ mod tests {
             outside: &[rota_core::Slice::default()],
             outside_changes: 0,
             restart_cost: Span::ZERO,
+            min_run: Span::ZERO,
             durations: Durations::Hidden,
             changed: &[JobId(0)],
             lengths: &[],

@@ -180,7 +180,7 @@ proptest! {
         let bound = bind(&jobs, &table(&draws));
         let options = SimOptions {
             mechanism: round.map_or(Mechanism::Event, |length| Mechanism::Rounds { length: seconds(f64::from(length)) }),
-            restart: Restart { cost: seconds(f64::from(restart)), checkpoint: None },
+            restart: Restart { cost: seconds(f64::from(restart)), checkpoint: None, ..Restart::default() },
             ..SimOptions::default()
         };
         for policy in POLICIES {

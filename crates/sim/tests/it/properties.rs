@@ -167,7 +167,7 @@ prop_compose! {
             mechanism: round.map_or(Mechanism::Event, |length| Mechanism::Rounds { length: seconds(f64::from(length)) }),
             seed,
             score: Score::WORDS[score].parse().unwrap(),
-            restart: Restart { cost: seconds(f64::from(cost)), checkpoint: checkpoint.map(|every| seconds(f64::from(every))) },
+            restart: Restart { cost: seconds(f64::from(cost)), checkpoint: checkpoint.map(|every| seconds(f64::from(every))), ..Restart::default() },
             stop_time: seconds(f64::from(stop_time)),
             faults: with_faults.then(|| NodeFaults { mean_uptime: seconds(200.0), mean_repair: seconds(20.0) }),
             window: None,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 fn rounds(length: f64) -> SimOptions {
     SimOptions {
         mechanism: Mechanism::Rounds { length: seconds(length) },
-        restart: Restart { cost: seconds(2.0), checkpoint: None },
+        restart: Restart { cost: seconds(2.0), checkpoint: None, ..Restart::default() },
         ..SimOptions::default()
     }
 }

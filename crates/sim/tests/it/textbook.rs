@@ -146,7 +146,10 @@ fn least_loaded_reaches_the_makespan_of_the_original() {
 fn shortest_remaining_time_preempts_and_charges_the_restart() {
     let bound = scene("gpu:1", [job(0.0, 10.0), job(2.0, 3.0), job(4.0, 7.0)]);
     assert_eq!(run(&bound, "srtf").finishes(), [20.0, 5.0, 12.0]);
-    let options = SimOptions { restart: rota_sim::Restart { cost: seconds(1.0), checkpoint: None }, ..SimOptions::default() };
+    let options = SimOptions {
+        restart: rota_sim::Restart { cost: seconds(1.0), checkpoint: None, ..rota_sim::Restart::default() },
+        ..SimOptions::default()
+    };
     let outcome = run_with(&bound, "srtf", &options);
     assert_eq!(outcome.makespan(), 21.0, "one job is resumed once, and that costs a second");
 }

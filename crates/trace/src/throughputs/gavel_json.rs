@@ -11,7 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// Ends the GPU types whose speeds are of gangs spread over nodes.
-const SPREAD_ENDING: &str = "_unconsolidated";
+pub(super) const SPREAD_ENDING: &str = "_unconsolidated";
 
 /// A JSON object in the order of the file, with keys that appear twice still there to be refused.
 struct Entries<T>(Vec<(String, T)>);

@@ -53,6 +53,9 @@ pub struct UpArgs {
     /// Length of a round, for --mechanism rounds
     #[arg(long, value_name = "SECONDS", value_parser = crate::args::numbers::positive_seconds)]
     pub round: Option<f64>,
+    /// How long a job runs at the least before it is stopped for others [default: ten times what a restart costs]
+    #[arg(long, value_name = "SECONDS", value_parser = super::duration)]
+    pub min_run: Option<f64>,
     /// Stay in the foreground (this is what happens anyway)
     #[arg(long, conflicts_with = "detach")]
     pub foreground: bool,

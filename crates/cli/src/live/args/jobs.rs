@@ -3,6 +3,7 @@
 use super::daemon::StateArgs;
 use super::duration;
 use clap::Args;
+use rota_daemon::api::{NoticeReach, PreemptNotice};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -107,6 +108,26 @@ pub struct SubmitArgs {
     /// It saves its work when it is asked to stop, within its grace time, and goes on from there; implies --preemptible
     #[arg(long)]
     pub saves_progress: bool,
+    /// How it is told to save and leave for others: signal=USR1,grace=60,to=main|all. It leaves with exit code 85 or by the signal,
+    /// and goes on later; implies --preemptible
+    #[arg(long, value_name = "signal=S,grace=T,to=W", value_parser = preempt)]
+    pub preempt: Option<PreemptNotice>,
+    /// An argument that is added to the command when it goes on with what it saved, as --resume
+    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
+    pub resume_arg: Option<OsString>,
+    /// It is a script with Gavel's iterator: it gets the variables and arguments that Gavel's dispatcher gives, a process for each GPU,
+    /// and goes on until it has done all its steps; implies --preemptible
+    #[arg(long, requires = "total_steps", conflicts_with_all = ["preempt", "saves_progress"])]
+    pub gavel: bool,
+    /// With --gavel: the steps it has to do in all
+    #[arg(long, value_name = "N", requires = "gavel")]
+    pub total_steps: Option<u64>,
+    /// With --gavel: the option by which the script is told its steps
+    #[arg(long, value_name = "ARG", requires = "gavel", default_value = "--num_steps", allow_hyphen_values = true)]
+    pub steps_arg: String,
+    /// With --gavel: the folder with the data, which takes the place of `%s` in the command
+    #[arg(long, value_name = "DIR", requires = "gavel")]
+    pub data_dir: Option<PathBuf>,
     /// Do not start it before `rota release`
     #[arg(long)]
     pub hold: bool,
@@ -147,6 +168,22 @@ fn memory(text: &str) -> Result<Memory, String> {
         return Ok(Memory::Auto);
     }
     text.parse().map(Memory::Mib).map_err(|_| "write a number of MiB, or `auto`".to_owned())
+}
+
+/// Reads `signal=USR1,grace=60,to=main`.
+fn preempt(text: &str) -> Result<PreemptNotice, String> {
+    let wrong = |part: &str| format!("`{part}` is not signal=NAME, grace=TIME or to=main|all");
+    let mut notice = PreemptNotice { signal: "USR1".to_owned(), grace_seconds: None, to: NoticeReach::default() };
+    for part in text.split(',') {
+        match part.split_once('=') {
+            Some(("signal", name)) => name.trim_start_matches("SIG").clone_into(&mut notice.signal),
+            Some(("grace", time)) => notice.grace_seconds = Some(duration(time)?),
+            Some(("to", "main")) => notice.to = NoticeReach::Main,
+            Some(("to", "all")) => notice.to = NoticeReach::All,
+            _ => return Err(wrong(part)),
+        }
+    }
+    Ok(notice)
 }
 
 /// `rota batch`.

@@ -33,6 +33,9 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     if let Some(round) = args.round {
         config.round_seconds = round;
     }
+    if args.min_run.is_some() {
+        config.jobs.min_run_seconds = args.min_run;
+    }
     if let Some(bind) = args.bind {
         config.http.bind = bind;
     }
@@ -52,7 +55,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         program: std::env::current_exe().context("finding this program")?,
         policy: args.policy.clone(),
         throughputs,
-        registry: std::sync::Arc::new(rota_policy::Registry::default()),
+        registry: std::sync::Arc::new(rota_learn::registry().clone()),
     };
     rota_daemon::serve(options, |ready| {
         // The caller may have closed its end of the output.
@@ -103,6 +106,9 @@ fn detach(args: &UpArgs) -> anyhow::Result<()> {
     }
     if let Some(round) = args.round {
         command.arg("--round").arg(round.to_string());
+    }
+    if let Some(min_run) = args.min_run {
+        command.arg("--min-run").arg(min_run.to_string());
     }
     if let Some(bind) = &args.bind {
         command.arg("--bind").arg(bind.to_string());

@@ -3,6 +3,7 @@
 mod batch;
 mod batch_file;
 mod change;
+mod gang;
 mod queue;
 mod run;
 mod show;
@@ -11,8 +12,9 @@ mod wait;
 
 pub use batch::batch;
 pub use change::{act, prioritise};
+pub use gang::gang;
 pub use queue::queue;
 pub use run::run;
 pub use show::{explain, logs, show};
-pub use submit::submit;
+pub use submit::{environment, submit};
 pub use wait::wait;

@@ -5,7 +5,7 @@ use crate::live::client::Client;
 use crate::output;
 use anyhow::{Context, bail};
 use rota_daemon::Text;
-use rota_daemon::api::{After, AfterCondition, Submit, Submitted, SweepParam};
+use rota_daemon::api::{After, AfterCondition, GavelScript, Submit, Submitted, SweepParam};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -87,6 +87,13 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         mps: args.mps,
         preemptible: args.preemptible || args.saves_progress,
         saves_progress: args.saves_progress,
+        preempt: args.preempt.clone(),
+        resume_arg: args.resume_arg.as_ref().map(|text| Text::from(text.as_os_str())),
+        gavel: args.total_steps.filter(|_| args.gavel).map(|total_steps| GavelScript {
+            total_steps,
+            steps_arg: args.steps_arg.clone(),
+            data_dir: args.data_dir.as_ref().map(|dir| Text::from(here.join(dir).as_os_str())),
+        }),
         hold: args.hold,
         grace_seconds: args.grace,
         host_memory_mib: args.host_memory,

@@ -37,6 +37,11 @@ pub fn history(args: &HistoryArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What the daemon remembers, as a workload on the machine it ran on.
+pub fn replay(client: &Client, since: Option<&str>) -> anyhow::Result<Replay> {
+    story(fetch(client, since)?)
+}
+
 fn fetch(client: &Client, since: Option<&str>) -> anyhow::Result<History> {
     client.get(&since.map_or_else(|| "/api/v1/history".to_owned(), |since| format!("/api/v1/history?since={since}")))
 }

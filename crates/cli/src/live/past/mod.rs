@@ -2,4 +2,4 @@
 
 mod history;
 
-pub use history::{history, report};
+pub use history::{history, replay, report};

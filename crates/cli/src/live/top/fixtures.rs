@@ -50,6 +50,8 @@ pub fn job(id: u64, state: JobState, name: &str) -> Job {
         time_limit_seconds: None,
         preemptible: false,
         energy_wh: None,
+        steps_done: None,
+        preemptions: 0,
         log_path: None,
         claim: false,
         position: None,

@@ -2,5 +2,6 @@
 
 mod doctor;
 pub mod gpus;
+mod measure;
 mod mps;
 mod sharing;

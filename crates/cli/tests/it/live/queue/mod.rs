@@ -3,8 +3,11 @@
 mod arrays;
 mod crash;
 mod disk;
+mod gavel;
 mod jobs;
+mod leases;
 mod reboot;
 mod restart;
+mod trace_run;
 mod upkeep;
 pub mod users;

@@ -1,0 +1,170 @@
+//! `rota learn`.
+
+use super::numbers::{seconds, window};
+use crate::live::args::StateArgs;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// `rota learn`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota learn train --env classroom --algo es --objective wait --steps 400000 --seed 1 -o wait.safetensors
+  rota learn eval --env classroom --model wait.safetensors --against sjf:backfill=greedy --against priority --seeds 1000:1199
+  rota learn train --env swf-compat:lublin-2.swf --resort --algo es --objective bsld --steps 2000000 --seed 1 -o batch.safetensors
+  rota sim --trace jobs.swf --cluster gpu:256 --policy learned:model=batch.safetensors,guard=sjf
+  rota learn shadow --model batch.safetensors --against fcfs")]
+pub struct LearnArgs {
+    #[command(subcommand)]
+    pub verb: LearnVerb,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum LearnVerb {
+    /// Train a model
+    Train(TrainArgs),
+    /// Let models and rules play the same episodes, and compare them in pairs
+    Eval(EvalArgs),
+    /// Measure how fast an environment and a network are
+    Bench(BenchArgs),
+    /// Simulate a model on this site's own history, beside the policy in force
+    Shadow(ShadowArgs),
+}
+
+/// An environment.
+#[derive(Args)]
+pub struct EnvArgs {
+    /// `classroom`, `classroom-compat`, `swf-compat:FILE` or `trace:FILE`
+    #[arg(long, value_name = "ENV")]
+    pub env: String,
+    /// The cluster [default: gpu:4 for the classroom, gpu:256 for swf-compat; `trace` needs one]
+    #[arg(long, value_name = "SPEC")]
+    pub cluster: Option<String>,
+    /// GPUs on each node of a cluster given as TYPE:COUNT
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    pub gpus_per_node: u32,
+    /// With swf-compat: other jobs are backfilled while the chosen one waits
+    #[arg(long, conflicts_with = "resort")]
+    pub backfill: bool,
+    /// With swf-compat: the queue is sorted again at every event, instead of keeping to the chosen job
+    #[arg(long)]
+    pub resort: bool,
+    /// With trace: only these jobs (first and last id)
+    #[arg(long, value_name = "FIRST:LAST", value_parser = window)]
+    pub window: Option<(u32, u32)>,
+    /// With trace: jobs in one episode [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub stretch: Option<u32>,
+    /// With classroom and trace: what a job loses whenever it is started again
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = seconds)]
+    pub restart_cost: f64,
+    /// With classroom and trace: which free GPUs a job gets
+    #[arg(long, value_name = "SCORE", default_value = "consolidate", value_parser = ["consolidate", "spread", "best-fit", "worst-fit", "least-busy", "random"])]
+    pub place: String,
+}
+
+/// A way to train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AlgorithmWord {
+    /// Proximal policy optimisation, with masks
+    Ppo,
+    /// An evolution strategy on common episodes
+    Es,
+    /// Plain policy gradients, for teaching
+    Reinforce,
+}
+
+/// `rota learn train`.
+#[derive(Args)]
+pub struct TrainArgs {
+    #[command(flatten)]
+    pub env: EnvArgs,
+    /// The algorithm; environments that the simulator plays (classroom, trace) are trained with `es`
+    #[arg(long, value_enum, default_value = "es")]
+    pub algo: AlgorithmWord,
+    /// What to make small (or large: reward) [default: reward for classroom-compat, bsld for swf-compat, wait otherwise]
+    #[arg(long, value_name = "OBJECTIVE", value_parser = rota_learn::task::Objective::WORDS)]
+    pub objective: Option<String>,
+    /// Steps of the environment to learn from (jobs, where the simulator plays)
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    pub steps: u64,
+    /// Seed of everything random
+    #[arg(long, value_name = "N")]
+    pub seed: u64,
+    /// Sizes of the hidden layers; `none` for a linear score
+    #[arg(long, value_name = "N,…", default_value = "16")]
+    pub hidden: String,
+    /// With es: episodes that each candidate plays in a generation
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
+    pub episodes: u64,
+    /// Episodes that the best checkpoint is chosen by
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..))]
+    pub validation: u64,
+    /// With trace: a better job may take GPUs from a running one
+    #[arg(long)]
+    pub preempt: bool,
+    /// Do not show the model how long jobs are estimated to run
+    #[arg(long)]
+    pub no_estimates: bool,
+    /// Where to write the model
+    #[arg(short, long, value_name = "MODEL")]
+    pub output: PathBuf,
+    /// Print the training curve as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota learn eval`.
+#[derive(Args)]
+pub struct EvalArgs {
+    #[command(flatten)]
+    pub env: EnvArgs,
+    /// A model to judge; several may be given
+    #[arg(long, value_name = "MODEL")]
+    pub model: Vec<PathBuf>,
+    /// A rule of the environment, or a policy where the simulator plays; several may be given
+    #[arg(long, value_name = "P", num_args = 1..)]
+    pub against: Vec<String>,
+    /// How many episodes, from the first [default: 10 for swf-compat, 1 for a whole trace, 200 otherwise]
+    #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub episodes: Option<u64>,
+    /// The episodes with these seeds (first and last)
+    #[arg(long, value_name = "FIRST:LAST", value_parser = window)]
+    pub seeds: Option<(u32, u32)>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota learn bench`.
+#[derive(Args)]
+pub struct BenchArgs {
+    #[command(flatten)]
+    pub env: EnvArgs,
+    /// Episodes to play
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub episodes: u64,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota learn shadow`.
+#[derive(Args)]
+pub struct ShadowArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The model
+    #[arg(long, value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Policies to compare with, beside the one in force
+    #[arg(long, value_name = "P", num_args = 1..)]
+    pub against: Vec<String>,
+    /// Only jobs submitted since then (RFC 3339)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}

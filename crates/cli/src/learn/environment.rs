@@ -1,0 +1,89 @@
+//! From what was typed to a task.
+
+use crate::args::EnvArgs;
+use crate::inputs::{load_cluster, load_table};
+use anyhow::Context;
+use rota_core::{Span, Workload};
+use rota_learn::environment::batch::{BatchTrace, Choosing};
+use rota_learn::simulated::Scenario;
+use rota_learn::task::{Objective, Task};
+use rota_sim::{Restart, SimOptions};
+use rota_trace::ReadOptions;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A task with what is usual for it.
+pub struct Chosen {
+    pub task: Task,
+    pub objective: Objective,
+    /// Episodes that a model is judged by.
+    pub episodes: u64,
+}
+
+/// The task of an environment.
+pub fn task(args: &EnvArgs) -> anyhow::Result<Chosen> {
+    let (kind, file) = args.env.split_once(':').map_or((args.env.as_str(), None), |(kind, file)| (kind, Some(Path::new(file))));
+    if kind != "swf-compat" && (args.backfill || args.resort) {
+        anyhow::bail!("--backfill and --resort go with swf-compat");
+    }
+    if kind != "trace" && (args.window.is_some() || args.stretch.is_some()) {
+        anyhow::bail!("--window and --stretch go with trace");
+    }
+    match (kind, file) {
+        ("classroom", None) => {
+            let cluster = load_cluster(args.cluster.as_deref().unwrap_or("gpu:4"), args.gpus_per_node)?;
+            let scenario = Scenario::classroom(cluster, options(args)?);
+            Ok(Chosen { task: Task::Simulated(Box::new(scenario)), objective: Objective::Wait, episodes: 200 })
+        }
+        ("classroom-compat", None) => {
+            let cluster = load_cluster(args.cluster.as_deref().unwrap_or("gpu:4"), args.gpus_per_node)?;
+            let task = Task::ClassroomCompat { gpus: cluster.gpus.len() };
+            Ok(Chosen { task, objective: Objective::Reward, episodes: 200 })
+        }
+        ("swf-compat", Some(file)) => batch(args, file),
+        ("trace", Some(file)) => trace(args, file),
+        ("swf-compat" | "trace", None) => anyhow::bail!("--env {kind} needs a file: `{kind}:FILE`"),
+        ("classroom" | "classroom-compat", Some(_)) => anyhow::bail!("--env {kind} takes no file"),
+        _ => anyhow::bail!("unknown environment `{kind}`; known are classroom, classroom-compat, swf-compat:FILE, trace:FILE"),
+    }
+}
+
+fn options(args: &EnvArgs) -> anyhow::Result<SimOptions> {
+    let cost = Span::from_seconds(args.restart_cost).unwrap_or_default();
+    let restart = Restart { cost, ..Restart::default() };
+    Ok(SimOptions { score: args.place.parse()?, restart, ..SimOptions::default() })
+}
+
+fn batch(args: &EnvArgs, file: &Path) -> anyhow::Result<Chosen> {
+    let loaded = rota_trace::read(file, &ReadOptions::default())?;
+    let cluster = load_cluster(args.cluster.as_deref().unwrap_or("gpu:256"), args.gpus_per_node)?;
+    let trace = Arc::new(BatchTrace::new(&loaded, cluster.gpus.len() as u32)?);
+    let choosing = match (args.backfill, args.resort) {
+        (true, _) => Choosing::CommitWithBackfill,
+        (false, true) => Choosing::Resort,
+        (false, false) => Choosing::Commit,
+    };
+    Ok(Chosen { task: Task::Batch { trace, choosing }, objective: Objective::Bsld, episodes: 10 })
+}
+
+fn trace(args: &EnvArgs, file: &Path) -> anyhow::Result<Chosen> {
+    let spec = args.cluster.as_deref().context("--env trace needs a cluster: give --cluster")?;
+    let cluster = load_cluster(spec, args.gpus_per_node)?;
+    let table = load_table(None)?;
+    let mut workload = rota_trace::read_with(file, &ReadOptions::default(), &table)?.workload;
+    if let Some((first, last)) = args.window {
+        let Workload { source, names, jobs } = workload;
+        let kept = jobs.into_iter().skip(first as usize).take((last - first) as usize + 1).collect::<Vec<_>>();
+        if kept.is_empty() {
+            anyhow::bail!("--window {first}:{last}: {source} has no such jobs");
+        }
+        workload = Workload { source, names, jobs: kept };
+        workload.jobs.iter_mut().for_each(|job| job.after = Box::default());
+        workload.finish();
+    }
+    let jobs = workload.jobs.len();
+    let length = args.stretch.map_or(jobs, |stretch| stretch as usize).min(jobs);
+    let scenario = Scenario::trace(workload, table, length, cluster, options(args)?);
+    let episodes = (jobs / length.max(1)).max(1) as u64;
+    Ok(Chosen { task: Task::Simulated(Box::new(scenario)), objective: Objective::Jct, episodes })
+}

@@ -1,0 +1,18 @@
+//! `rota learn`: train models, judge them, measure them, and try them on a site's own history.
+
+mod bench;
+mod environment;
+mod eval;
+mod shadow;
+mod train;
+
+use crate::args::{LearnArgs, LearnVerb};
+
+pub fn run(args: &LearnArgs) -> anyhow::Result<()> {
+    match &args.verb {
+        LearnVerb::Train(args) => train::run(args),
+        LearnVerb::Eval(args) => eval::run(args),
+        LearnVerb::Bench(args) => bench::run(args),
+        LearnVerb::Shadow(args) => shadow::run(args),
+    }
+}

@@ -1,0 +1,136 @@
+//! Leases: jobs that are stopped for others save their work, leave, and go on where they were.
+
+use crate::live::{Daemon, until};
+use std::path::{Path, PathBuf};
+
+/// The training that asks for its lease.
+fn leased() -> String {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/live/queue/leased.py").to_owned()
+}
+
+/// Submits a training of so many steps, and gives its number and the journal of its steps.
+fn train(daemon: &Daemon, name: &str, steps: u32, seconds_per_step: f64) -> (u64, PathBuf) {
+    let journal = daemon.file(name);
+    let (steps, seconds) = (steps.to_string(), seconds_per_step.to_string());
+    let command = ["--preemptible", "--name", name, "--", "python3", &leased(), journal.to_str().unwrap(), &steps, &seconds];
+    (daemon.submit(&command), journal)
+}
+
+/// The steps in a journal, in order.
+fn steps_in(journal: &Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(journal).unwrap_or_default();
+    text.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect()
+}
+
+/// What happened to a job, as the API tells it.
+fn events(daemon: &Daemon, id: u64) -> String {
+    daemon.request("GET", &format!("/api/v1/jobs/{id}/events"), b"").1
+}
+
+#[test]
+fn two_trainings_take_turns_on_one_gpu_and_no_step_is_done_twice() {
+    let daemon = Daemon::configured("a100:1", "policy = 'rr:quantum=0.4'\n[jobs]\nmin_run_seconds = 0.2\n");
+    let jobs = [train(&daemon, "first", 40, 0.03), train(&daemon, "second", 40, 0.03)];
+    for (id, journal) in &jobs {
+        let job = daemon.wait_one(*id);
+        assert_eq!(job["state"], "done", "{job}");
+        assert!(job["attempts"].as_u64().unwrap() > 1, "it was never stopped: {job}");
+        assert_eq!(steps_in(journal), (1..=40).collect::<Vec<_>>(), "each step is done once, in order");
+        assert!(job["steps_done"].as_u64().unwrap() < 40, "the last commit came before the end");
+    }
+}
+
+#[test]
+fn what_was_committed_is_known_to_a_daemon_that_was_killed() {
+    let mut daemon = Daemon::configured("a100:1", "policy = 'rr:quantum=0.4'\n[jobs]\nmin_run_seconds = 0.2\n");
+    let jobs = [train(&daemon, "first", 60, 0.03), train(&daemon, "second", 60, 0.03)];
+    for _ in 0..3 {
+        let seen = steps_in(&jobs[0].1).len() + steps_in(&jobs[1].1).len();
+        until("the jobs have gone on", || steps_in(&jobs[0].1).len() + steps_in(&jobs[1].1).len() > seen + 12);
+        daemon.restart();
+    }
+    for (id, journal) in &jobs {
+        let job = daemon.wait_one(*id);
+        assert_eq!(job["state"], "done", "{job}: {}", daemon.log(*id));
+        assert_eq!(steps_in(journal), (1..=60).collect::<Vec<_>>(), "no step is lost after its commit, and none is done twice");
+    }
+}
+
+#[test]
+fn a_job_with_a_signal_of_its_own_saves_leaves_and_resumes() {
+    let daemon = Daemon::configured("a100:1", "policy = 'rr:quantum=0.4'\n[jobs]\nmin_run_seconds = 0.3\n");
+    let script = "save() { echo saved >> \"$ROTA_CHECKPOINT_DIR/state\"; exit 85; }\n\
+        trap save USR1\n\
+        if [ \"$1\" = --resume ]; then echo resumed from $ROTA_RESUME_FROM; exit 0; fi\n\
+        while :; do sleep 0.02; done";
+    let options = ["--preempt", "signal=USR1,grace=20,to=main", "--resume-arg", "--resume"];
+    let command = ["--", "sh", "-c", script, "job"];
+    let id = daemon.submit(&[&options[..], &command].concat());
+    daemon.until_state(id, "running");
+    let other = daemon.shell(&["--preemptible"], "exit 0");
+    let job = daemon.wait_one(id);
+    assert_eq!(job["state"], "done", "{job}");
+    assert_eq!(job["attempts"], 2, "{job}");
+    assert!(daemon.log(id).contains("resumed from"), "{}", daemon.log(id));
+    assert_eq!(daemon.wait_one(other)["state"], "done");
+}
+
+#[test]
+fn a_job_that_ignores_its_notice_is_killed_and_reported() {
+    let daemon = Daemon::configured("a100:1", "policy = 'rr:quantum=0.3'\n[jobs]\nmin_run_seconds = 0.2\n");
+    let stubborn = "trap '' USR1; i=0; while [ $i -lt 100 ]; do sleep 0.02; i=$((i+1)); done";
+    let id = daemon.shell(&["--preempt", "signal=USR1,grace=0.2"], stubborn);
+    daemon.until_state(id, "running");
+    let others = [daemon.shell(&["--preemptible"], "sleep 0.1"), daemon.shell(&["--preemptible"], "sleep 0.1")];
+    until("its second run begins", || daemon.show(id)["attempts"].as_u64() > Some(1));
+    let told = events(&daemon, id);
+    assert!(told.contains("work_lost") && told.contains("did not leave within 0.2 s"), "{told}");
+    // Twice is enough: then it runs to its end.
+    let job = daemon.wait_one(id);
+    assert_eq!(job["state"], "done", "{job}");
+    assert!(job["attempts"].as_u64().unwrap() <= 3, "{job}");
+    daemon.wait(&others);
+}
+
+#[test]
+fn a_job_that_lost_its_work_twice_runs_to_its_end() {
+    let daemon = Daemon::configured("a100:1", "policy = 'rr:quantum=0.3'\n[jobs]\nmin_run_seconds = 0.1\n");
+    let jobs = [daemon.shell(&["--preemptible"], "sleep 2"), daemon.shell(&["--preemptible"], "sleep 2")];
+    let mut spared = String::new();
+    until("one of them is spared", || {
+        spared = jobs.iter().map(|id| daemon.explain(*id)["reason"].to_string()).collect::<Vec<_>>().join("\n");
+        spared.contains("lost its work")
+    });
+    for job in daemon.wait(&jobs) {
+        assert_eq!(job["state"], "done", "{job}");
+        assert!(job["attempts"].as_u64().unwrap() <= 3, "{job}");
+    }
+}
+
+#[test]
+fn signals_and_rounds_that_cannot_be_meant_are_refused() {
+    let daemon = Daemon::start("a100:1");
+    let refusal = daemon.refusal(2, &["submit", "--preempt", "signal=KILL", "--", "true"]);
+    assert!(refusal.contains("cannot save") && refusal.contains("USR1"), "{refusal}");
+    let refusal = daemon.refusal(2, &["submit", "--preempt", "sgnal=USR1", "--", "true"]);
+    assert!(refusal.contains("signal=NAME"), "{refusal}");
+    let refusal = daemon.refusal(2, &["submit", "--resume-arg", "--resume", "--", "true"]);
+    assert!(refusal.contains("--preempt"), "{refusal}");
+    let settings = daemon.file("rounds.toml");
+    std::fs::write(&settings, "mechanism = 'rounds'\nround_seconds = 20.0\n[jobs]\nrestart_seconds = 3.0\n").unwrap();
+    let refusal = daemon.refusal(2, &["config", "check", settings.to_str().unwrap()]);
+    assert!(refusal.contains("ten restarts") && refusal.contains("30"), "{refusal}");
+}
+
+#[test]
+fn a_folder_for_checkpoints_that_cannot_be_made_is_said_in_the_reason() {
+    let daemon = Daemon::start("a100:1");
+    let blocked = daemon.file("blocked");
+    std::fs::write(&blocked, "").unwrap();
+    let config = format!("[jobs]\ncheckpoint_dir = '{}'\n", blocked.join("below").display());
+    let daemon = Daemon::configured("a100:1", &config);
+    let id = daemon.shell(&[], "exit 0");
+    until("the reason is given", || daemon.show(id)["reason"].as_str().is_some_and(|text| text.contains("checkpoint")));
+    let reason = daemon.show(id)["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("jobs.checkpoint_dir"), "{reason}");
+}

@@ -1,0 +1,295 @@
+//! A trained model: a network that gives a row of features a score, and the words that say what it was trained for.
+//!
+//! The file is safetensors with one JSON document in its header. Whatever the file holds, reading it gives a model whose numbers are all
+//! finite and whose shapes fit together, or an error that says what is wrong.
+
+use rota_nn::{Activation, FileError, Network, Stored, Workspace};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The version of the header that this Rota writes and reads.
+pub const VERSION: u32 = 1;
+/// The largest model file read.
+const BYTES_MAX: u64 = 64 << 20;
+/// The word of the safetensors header that holds ours.
+const WORD: &str = "rota";
+
+/// How the scores of a model are used in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Use {
+    /// Whether a job with a better score takes GPUs from a running one with a worse score.
+    pub preempt: bool,
+    /// Whether a job that fits may pass the best one when that does not fit.
+    pub pass: bool,
+    /// Whether the model sees how long jobs are estimated to run.
+    pub estimates: bool,
+}
+
+/// What a model file says about itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// The version of this header.
+    pub version: u32,
+    /// The environment that the model was trained in.
+    pub environment: String,
+    /// What was made small or large in training.
+    pub objective: String,
+    /// The algorithm that trained it.
+    pub algorithm: String,
+    /// The seed of the training.
+    pub seed: u64,
+    /// Steps of the environment used in training.
+    pub steps: u64,
+    /// How its scores are used.
+    pub used: Use,
+    /// The features of a row, in order.
+    pub features: Vec<String>,
+    /// The smallest value of each feature in training.
+    pub low: Vec<f32>,
+    /// The largest value of each feature in training.
+    pub high: Vec<f32>,
+    /// The bend between layers.
+    pub activation: Activation,
+}
+
+/// The smallest and the largest value seen of each feature.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranges {
+    low: Vec<f32>,
+    high: Vec<f32>,
+}
+
+impl Ranges {
+    /// Ranges of this many features, before any was seen.
+    pub fn new(features: usize) -> Self {
+        Self { low: vec![f32::INFINITY; features], high: vec![f32::NEG_INFINITY; features] }
+    }
+
+    /// Takes in rows.
+    pub fn note(&mut self, rows: &[f32]) {
+        for row in rows.chunks_exact(self.low.len()) {
+            for ((low, high), value) in self.low.iter_mut().zip(&mut self.high).zip(row) {
+                *low = low.min(*value);
+                *high = high.max(*value);
+            }
+        }
+    }
+
+    /// Writes the ranges into a header, unless nothing was seen.
+    pub fn put_into(&self, header: &mut Header) {
+        if self.low.iter().chain(&self.high).all(|value| value.is_finite()) {
+            (header.low, header.high) = (self.low.clone(), self.high.clone());
+        }
+    }
+}
+
+/// A network with its header.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// What it is.
+    pub header: Header,
+    /// Features in, one score out.
+    pub network: Network,
+}
+
+/// A model file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Too large for a model of ours.
+    #[error("{path}: has {bytes} bytes; a model has at most {BYTES_MAX}")]
+    TooLarge {
+        /// The file.
+        path: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// The networks in it are not as they must be.
+    #[error("{path}: {source}")]
+    Networks {
+        /// The file.
+        path: String,
+        /// Why.
+        source: FileError,
+    },
+    /// The header is not as it must be.
+    #[error("{path}: {problem}")]
+    Header {
+        /// The file.
+        path: String,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+}
+
+impl Model {
+    /// Reads a model that was trained on rows with these features.
+    pub fn read(path: &Path, features: &[&str]) -> Result<Self, ModelError> {
+        let name = path.display().to_string();
+        let failed = |source| ModelError::File { path: name.clone(), source };
+        let bytes = std::fs::metadata(path).map_err(failed)?.len();
+        if bytes > BYTES_MAX {
+            return Err(ModelError::TooLarge { path: name, bytes });
+        }
+        let data = std::fs::read(path).map_err(failed)?;
+        Self::parse(&name, &data, features)
+    }
+
+    /// Reads a model from memory. `path` stands for the file in messages.
+    pub fn parse(path: &str, data: &[u8], features: &[&str]) -> Result<Self, ModelError> {
+        let wrong = |problem: String| ModelError::Header { path: path.to_owned(), problem };
+        let mut header = Err(wrong("has no words of Rota in its header; `rota learn train` writes them".to_owned()));
+        let stored = rota_nn::read(data, &[("score", true)], |words| {
+            header = words.get(WORD).map_or_else(
+                || Err(wrong("has no words of Rota in its header; `rota learn train` writes them".to_owned())),
+                |text| read_header(text).map_err(wrong),
+            );
+            header.as_ref().map_or(Activation::Relu, |header| header.activation)
+        });
+        let stored = stored.map_err(|source| ModelError::Networks { path: path.to_owned(), source })?;
+        let header = header?;
+        let known = header.features.iter().map(String::as_str).collect::<Vec<_>>();
+        if known != features {
+            let unknown = known.iter().find(|name| !features.contains(name));
+            let said = unknown.map_or_else(
+                || "its features are others than this environment has".to_owned(),
+                |name| format!("unknown feature `{name}`"),
+            );
+            return Err(wrong(format!(
+                "{said}; it was trained in `{}`; known here are {}",
+                header.environment,
+                features.join(", ")
+            )));
+        }
+        let Some((_, network)) = stored.networks.into_iter().next() else { return Err(wrong("has no network".to_owned())) };
+        if network.inputs() != features.len() || network.outputs() != 1 {
+            let sizes = (network.inputs(), network.outputs());
+            return Err(wrong(format!(
+                "the network has sizes {sizes:?}; {} features go in and one score comes out",
+                features.len()
+            )));
+        }
+        Ok(Self { header, network })
+    }
+
+    /// The bytes of the file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, FileError> {
+        let words = serde_json::to_string(&self.header).unwrap_or_default();
+        rota_nn::write(&Stored {
+            words: HashMap::from([(WORD.to_owned(), words)]),
+            networks: vec![("score".to_owned(), self.network.clone())],
+        })
+    }
+
+    /// The score of each row.
+    pub fn scores<'a>(&self, rows: &[f32], workspace: &'a mut Workspace) -> &'a [f32] {
+        self.network.forward(rows, workspace)
+    }
+
+    /// How many rows lie far outside what was seen in training: more than half its range beyond an end of it.
+    pub fn strange_rows(&self, rows: &[f32]) -> usize {
+        let is_strange = |row: &[f32]| {
+            let ranges = self.header.low.iter().zip(&self.header.high);
+            row.iter().zip(ranges).any(|(value, (low, high))| {
+                let margin = 0.5 * (high - low) + 0.1;
+                *value < low - margin || *value > high + margin
+            })
+        };
+        rows.chunks_exact(self.network.inputs()).filter(|row| is_strange(row)).count()
+    }
+}
+
+fn read_header(text: &str) -> Result<Header, String> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let versioned = serde_json::from_str::<Versioned>(text).map_err(|error| format!("its header: {error}"))?;
+    if versioned.version != VERSION {
+        return Err(format!("its header has version {}; this Rota reads version {VERSION}", versioned.version));
+    }
+    let header = serde_json::from_str::<Header>(text).map_err(|error| format!("its header: {error}"))?;
+    let count = header.features.len();
+    let finite = header.low.iter().chain(&header.high).all(|value| value.is_finite());
+    let ordered = header.low.iter().zip(&header.high).all(|(low, high)| low <= high);
+    if header.low.len() != count || header.high.len() != count || !finite || !ordered {
+        return Err(format!("its training ranges are not {count} pairs of a low and a high number"));
+    }
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FEATURES: [&str; 2] = ["gpu", "memory"];
+
+    fn model() -> Model {
+        let mut network = Network::zero(&[2, 3, 1], Activation::Relu).unwrap();
+        network.parameters_mut().iter_mut().enumerate().for_each(|(place, value)| *value = place as f32 * 0.1);
+        let header = Header {
+            version: VERSION,
+            environment: "test".to_owned(),
+            objective: "reward".to_owned(),
+            algorithm: "es".to_owned(),
+            seed: 1,
+            steps: 2,
+            used: Use::default(),
+            features: FEATURES.map(str::to_owned).to_vec(),
+            low: vec![0.0; 2],
+            high: vec![1.0; 2],
+            activation: Activation::Relu,
+        };
+        Model { header, network }
+    }
+
+    fn message(model: &Model) -> String {
+        Model::parse("m", &model.to_bytes().unwrap(), &FEATURES).map_err(|error| error.to_string()).unwrap_err()
+    }
+
+    #[test]
+    fn a_model_is_read_back_and_written_the_same() {
+        let bytes = model().to_bytes().unwrap();
+        let back = Model::parse("m", &bytes, &FEATURES).unwrap();
+        assert_eq!(back, model());
+        assert_eq!(back.to_bytes().unwrap(), bytes);
+    }
+
+    #[test]
+    fn bad_files_are_told_apart() {
+        let good = model();
+        let changed = |change: &dyn Fn(&mut Model)| {
+            let mut model = good.clone();
+            change(&mut model);
+            message(&model)
+        };
+        assert_eq!(changed(&|model| model.header.version = 9), "m: its header has version 9; this Rota reads version 1");
+        assert!(changed(&|model| model.header.features[1] = "colour".to_owned()).starts_with("m: unknown feature `colour`"));
+        assert!(changed(&|model| model.header.features.swap(0, 1)).contains("features are others"));
+        assert!(changed(&|model| model.header.low[0] = 2.0).contains("training ranges"));
+        assert!(changed(&|model| model.header.high.truncate(1)).contains("training ranges"));
+        assert!(changed(&|model| model.network.parameters_mut()[0] = f32::INFINITY).contains("no finite number"));
+        assert!(changed(&|model| model.network = Network::zero(&[5, 1], Activation::Relu).unwrap()).contains("2 features go in"));
+        let bytes = good.to_bytes().unwrap();
+        for cut in [0, 4, 60, bytes.len() - 1] {
+            assert!(Model::parse("m", &bytes[..cut], &FEATURES).unwrap_err().to_string().contains("damaged"), "{cut}");
+        }
+        let error = Model::read(Path::new("/nowhere/model"), &FEATURES).unwrap_err().to_string();
+        assert!(error.starts_with("/nowhere/model: "), "{error}");
+    }
+
+    #[test]
+    fn rows_far_outside_the_training_ranges_are_counted() {
+        assert_eq!(model().strange_rows(&[0.5, 0.5, 1.4, 0.0, 1.7, 0.0, 0.0, -0.7]), 2);
+    }
+}

@@ -1,0 +1,179 @@
+//! A task: an environment, the episodes to learn from and the episodes to be judged by, played by a model or by a rule.
+
+use crate::environment::batch::{Batch, BatchTrace, Choosing, Sequences};
+use crate::environment::classroom_compat::{self, ClassroomCompat};
+use crate::environment::{BadChoice, Environment, Outcome, best_legal};
+use crate::features;
+use crate::model::{Model, Ranges, Use};
+use crate::simulated::{Episodes, Scenario, ScenarioError};
+use rota_core::random::RandomStream;
+use rota_nn::Workspace;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+
+/// What is to be made small (or large, for the reward).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objective {
+    /// The sum of rewards.
+    Reward,
+    /// Mean waiting time.
+    Wait,
+    /// The time of the last end.
+    Makespan,
+    /// Mean completion time.
+    Jct,
+    /// Mean bounded slowdown.
+    Bsld,
+}
+
+impl Objective {
+    /// The words that name one.
+    pub const WORDS: [&'static str; 5] = ["reward", "wait", "makespan", "jct", "bsld"];
+
+    /// The number to be made small.
+    pub fn cost(self, outcome: &Outcome) -> f64 {
+        match self {
+            Self::Reward => -outcome.reward,
+            Self::Wait => outcome.wait_mean_s,
+            Self::Makespan => outcome.makespan_s,
+            Self::Jct => outcome.jct_mean_s,
+            Self::Bsld => outcome.bsld_mean,
+        }
+    }
+
+    /// The word that names it.
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+impl FromStr for Objective {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Reward, Self::Wait, Self::Makespan, Self::Jct, Self::Bsld];
+        let found = Self::WORDS.iter().position(|word| *word == text).map(|place| all[place]);
+        found.ok_or_else(|| format!("`{text}` is not one of {}", Self::WORDS.join(", ")))
+    }
+}
+
+/// Something to learn.
+#[derive(Clone)]
+pub enum Task {
+    /// The teaching project's environment as it is.
+    ClassroomCompat {
+        /// Its GPUs.
+        gpus: usize,
+    },
+    /// `RLScheduler`'s protocol on a trace.
+    Batch {
+        /// The trace.
+        trace: Arc<BatchTrace>,
+        /// How choices are used.
+        choosing: Choosing,
+    },
+    /// The simulator.
+    Simulated(Box<Scenario>),
+}
+
+/// An episode that cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// No rule of that name here.
+    #[error("unknown rule `{given}`; known here are {known}")]
+    UnknownRule {
+        /// What was written.
+        given: String,
+        /// All names.
+        known: String,
+    },
+    /// A choice was not legal.
+    #[error(transparent)]
+    Choice(#[from] BadChoice),
+    /// The scenario cannot be simulated.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The algorithm needs single steps.
+    #[error("this environment is played whole, by the simulator: train it with `--algo es`")]
+    NoSteps,
+}
+
+impl Task {
+    /// The features of a row.
+    pub fn features(&self) -> &'static [&'static str] {
+        match self {
+            Self::ClassroomCompat { .. } => &classroom_compat::FEATURES,
+            Self::Batch { .. } | Self::Simulated(_) => &features::NAMES,
+        }
+    }
+
+    /// How a model trained here is used in a queue, unless it is said otherwise.
+    pub fn used(&self) -> Use {
+        let pass = !matches!(self, Self::Batch { .. });
+        Use { preempt: false, pass, estimates: true }
+    }
+
+    /// The environment, where it can be taken step by step.
+    pub fn environment(&self, episodes: Episodes) -> Option<Box<dyn Environment>> {
+        match self {
+            Self::ClassroomCompat { gpus } => Some(Box::new(ClassroomCompat::new(*gpus))),
+            Self::Batch { trace, choosing } => {
+                let sequences = if episodes == Episodes::Judging { Sequences::Published } else { Sequences::Drawn };
+                Some(Box::new(Batch::new(Arc::clone(trace), *choosing, sequences)))
+            }
+            Self::Simulated(_) => None,
+        }
+    }
+
+    /// Plays an episode by the highest score. Gives the number of steps too (of jobs, where the simulator plays).
+    pub fn play_model(&self, model: &Arc<Model>, seed: u64, episodes: Episodes) -> Result<(Outcome, u64), TaskError> {
+        self.play_noting(model, seed, episodes, None)
+    }
+
+    /// The same, noting the range of every feature that the model sees.
+    pub fn play_noting(
+        &self,
+        model: &Arc<Model>,
+        seed: u64,
+        episodes: Episodes,
+        seen: Option<&Arc<Mutex<Ranges>>>,
+    ) -> Result<(Outcome, u64), TaskError> {
+        if let Self::Simulated(scenario) = self {
+            let outcome = scenario.play_model(model, seed, episodes, seen)?;
+            return Ok((outcome, scenario.bound(seed, episodes)?.jobs.len() as u64));
+        }
+        let mut environment = self.environment(episodes).ok_or(TaskError::NoSteps)?;
+        let mut workspace = Workspace::default();
+        environment.reset(seed);
+        let mut steps = 0;
+        loop {
+            let view = environment.view();
+            if let Some(seen) = seen.and_then(|seen| seen.lock().ok()).as_mut() {
+                seen.note(view.rows);
+            }
+            let choice = best_legal(model.scores(view.rows, &mut workspace), view.legal);
+            steps += 1;
+            if environment.step(choice)?.done {
+                return Ok((environment.outcome(), steps));
+            }
+        }
+    }
+
+    /// Plays an episode by a rule: one of the environment's, or a policy of the registry where the simulator plays.
+    pub fn play_rule(&self, rule: &str, seed: u64, episodes: Episodes) -> Result<Outcome, TaskError> {
+        if let Self::Simulated(scenario) = self {
+            return Ok(scenario.play_policy(rule, seed, episodes)?);
+        }
+        let mut environment = self.environment(episodes).ok_or(TaskError::NoSteps)?;
+        let rules = environment.rules();
+        let number = rules.iter().position(|known| *known == rule);
+        let number = number.ok_or_else(|| TaskError::UnknownRule { given: rule.to_owned(), known: rules.join(", ") })?;
+        let mut stream = RandomStream::new(seed, "rule");
+        environment.reset(seed);
+        loop {
+            let choice = environment.choice_of(number, &mut stream);
+            if environment.step(choice)?.done {
+                return Ok(environment.outcome());
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Training: from a task and a seed to a model. The same seed gives the same model, bit for bit, on any number of threads.
+//!
+//! Three kinds of episodes are kept apart by their seeds: those that are learned from, those that the best checkpoint is chosen by, and
+//! those that a model is judged by (`evaluate`), which training never sees.
+
+pub mod es;
+pub mod ppo;
+
+use crate::model::{Header, Model, Ranges, Use, VERSION};
+use crate::simulated::Episodes;
+use crate::task::{Objective, Task, TaskError};
+use rayon::prelude::*;
+use rota_core::random::RandomStream;
+use rota_nn::{Activation, BadSizes, Network};
+use std::sync::{Arc, Mutex};
+
+/// The first seed of episodes that are learned from.
+const TRAINING_SEEDS: u64 = 1 << 32;
+/// The first seed of episodes that checkpoints are chosen by.
+const VALIDATION_SEEDS: u64 = 1 << 33;
+
+/// What every algorithm is told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The seed of everything random.
+    pub seed: u64,
+    /// Steps of the environment to learn from, at the least.
+    pub steps: u64,
+    /// What is to be made small.
+    pub objective: Objective,
+    /// Sizes of the hidden layers.
+    pub hidden: Vec<usize>,
+    /// Episodes that checkpoints are chosen by.
+    pub validation_episodes: u64,
+    /// How the model will be used.
+    pub used: Use,
+    /// The environment, as it was written.
+    pub environment: String,
+}
+
+/// A point of a training curve.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Point {
+    /// Steps of the environment so far.
+    pub steps: u64,
+    /// Mean cost on the validation episodes.
+    pub validation_cost: f64,
+}
+
+/// What training gave.
+#[derive(Clone, Debug)]
+pub struct Trained {
+    /// The checkpoint that did best on the validation episodes.
+    pub model: Model,
+    /// How training went.
+    pub curve: Vec<Point>,
+}
+
+/// Training that cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// An episode that cannot be played.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// A network that cannot be made.
+    #[error(transparent)]
+    Sizes(#[from] BadSizes),
+}
+
+impl Settings {
+    fn sizes(&self, features: usize) -> Vec<usize> {
+        std::iter::once(features).chain(self.hidden.iter().copied()).chain(std::iter::once(1)).collect()
+    }
+
+    fn network(&self, features: usize, last_scale: f32, name: &str) -> Result<Network, BadSizes> {
+        let mut stream = RandomStream::new(self.seed, name);
+        Network::random(&self.sizes(features), Activation::Tanh, last_scale, &mut || stream.normal())
+    }
+
+    fn model(&self, task: &Task, algorithm: &str, network: Network) -> Model {
+        let features = task.features();
+        let header = Header {
+            version: VERSION,
+            environment: self.environment.clone(),
+            objective: self.objective.word().to_owned(),
+            algorithm: algorithm.to_owned(),
+            seed: self.seed,
+            steps: 0,
+            used: self.used,
+            features: features.iter().map(|name| (*name).to_owned()).collect(),
+            low: vec![-1.0; features.len()],
+            high: vec![1.0; features.len()],
+            activation: network.activation(),
+        };
+        Model { header, network }
+    }
+}
+
+/// Mean cost of a model on episodes with these seeds, played one after the other.
+fn mean_cost(task: &Task, model: &Arc<Model>, seeds: &[u64], objective: Objective) -> Result<(f64, u64), TaskError> {
+    let mut sums = (0.0, 0);
+    for &seed in seeds {
+        let (outcome, steps) = task.play_model(model, seed, Episodes::Training)?;
+        sums.0 += objective.cost(&outcome);
+        sums.1 += steps;
+    }
+    Ok((sums.0 / seeds.len().max(1) as f64, sums.1))
+}
+
+/// The best checkpoint so far, by the validation episodes.
+struct Best {
+    model: Option<Model>,
+    cost: f64,
+    seeds: Vec<u64>,
+    curve: Vec<Point>,
+}
+
+impl Best {
+    fn new(settings: &Settings) -> Self {
+        let seeds = (0..settings.validation_episodes.max(1)).map(|seed| VALIDATION_SEEDS + seed).collect();
+        Self { model: None, cost: f64::INFINITY, seeds, curve: Vec::new() }
+    }
+
+    /// Judges a checkpoint. Gives its cost.
+    fn judge(&mut self, task: &Task, model: &Model, objective: Objective, steps: u64) -> Result<Point, TaskError> {
+        let candidate = Arc::new(model.clone());
+        let costs = self.seeds.par_iter().map(|seed| mean_cost(task, &candidate, &[*seed], objective));
+        let costs = costs.collect::<Result<Vec<_>, _>>()?;
+        let cost = costs.iter().map(|(cost, _)| cost).sum::<f64>() / costs.len() as f64;
+        if cost < self.cost || self.model.is_none() {
+            self.cost = cost;
+            self.model = Some(model.clone());
+        }
+        let point = Point { steps, validation_cost: cost };
+        self.curve.push(point);
+        Ok(point)
+    }
+
+    /// The best checkpoint, with the ranges of features that it sees on the validation episodes.
+    fn finish(self, task: &Task, last: Model, steps: u64) -> Result<Trained, TaskError> {
+        let mut model = self.model.unwrap_or(last);
+        model.header.steps = steps;
+        let seen = Arc::new(Mutex::new(Ranges::new(task.features().len())));
+        let shared = Arc::new(model.clone());
+        for seed in &self.seeds {
+            task.play_noting(&shared, *seed, Episodes::Training, Some(&seen))?;
+        }
+        if let Ok(seen) = seen.lock() {
+            seen.put_into(&mut model.header);
+        }
+        Ok(Trained { model, curve: self.curve })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(objective: Objective, steps: u64, seed: u64) -> Settings {
+        Settings {
+            seed,
+            steps,
+            objective,
+            hidden: vec![8],
+            validation_episodes: 16,
+            used: Use { preempt: false, pass: true, estimates: true },
+            environment: "test".to_owned(),
+        }
+    }
+
+    /// On one GPU with jobs of whole GPUs that all wait at the start, shortest first is the optimum of the mean waiting time.
+    fn one_gpu() -> Task {
+        use rota_core::{Cluster, Job, Span, ThroughputTable, Time, Workload};
+        let mut workload = Workload::new("one GPU");
+        for seconds in [40, 10, 70, 20, 90, 30, 5, 60, 80, 50] {
+            workload.push(Job::new(Time::ZERO, Span::from_whole_seconds(seconds)));
+        }
+        workload.finish();
+        let cluster = Cluster::from_spec("t4:1", 1).unwrap();
+        let options = rota_sim::SimOptions::default();
+        let table = ThroughputTable::default();
+        Task::Simulated(Box::new(crate::simulated::Scenario::trace(workload, table, 10, cluster, options)))
+    }
+
+    #[test]
+    fn the_evolution_strategy_finds_a_known_optimum() {
+        let task = one_gpu();
+        let trained = es::train(&task, &settings(Objective::Wait, 24_000, 3), 1, &mut |_| {}).unwrap();
+        let (outcome, _) = task.play_model(&Arc::new(trained.model), 0, Episodes::Judging).unwrap();
+        let best = task.play_rule("sjf", 0, Episodes::Judging).unwrap();
+        assert!((outcome.wait_mean_s - best.wait_mean_s).abs() < 1e-9, "{} against {}", outcome.wait_mean_s, best.wait_mean_s);
+    }
+
+    #[test]
+    fn ppo_learns_to_avoid_full_gpus_and_is_the_same_for_a_seed() {
+        let task = Task::ClassroomCompat { gpus: 4 };
+        let train = || ppo::train(&task, &settings(Objective::Reward, 30_000, 1), ppo::Variant::Ppo, &mut |_| {}).unwrap();
+        let trained = train();
+        let model = Arc::new(trained.model.clone());
+        let rewards = (0..100).map(|seed| task.play_model(&model, seed, Episodes::Judging).unwrap().0.reward);
+        let mean = rewards.sum::<f64>() / 100.0;
+        // Any GPU at random scores 288, the least loaded 381.
+        assert!(mean > 350.0, "{mean}");
+        assert_eq!(train().model.to_bytes().unwrap(), trained.model.to_bytes().unwrap());
+    }
+
+    #[test]
+    fn an_environment_without_steps_is_not_for_ppo() {
+        let error = ppo::train(&one_gpu(), &settings(Objective::Wait, 10, 0), ppo::Variant::Ppo, &mut |_| {}).unwrap_err();
+        assert_eq!(error.to_string(), "this environment is played whole, by the simulator: train it with `--algo es`");
+    }
+}
