@@ -324,6 +324,7 @@ impl Ports {
     fn serve(self, site: &Arc<Site>, config: &Config, runtime: &tokio::runtime::Runtime) {
         let (told, relayed) = (site.board.listen(), Arc::clone(site));
         runtime.spawn(async move { relayed.relay.run(told).await });
+        runtime.spawn(give_back_memory());
         let listener = Listener {
             seats: Arc::new(Seats::new(&config.limits, site.daemon_uid)),
             own_seats: None,
@@ -340,6 +341,18 @@ impl Ports {
         if let Some(port) = self.clients {
             runtime.spawn(listener.open(Source::Watchmen(port), router));
         }
+    }
+}
+
+/// How often memory that was freed goes back to the system.
+const GIVE_BACK_EVERY: Duration = Duration::from_secs(15);
+
+/// Gives freed memory back to the system now and then, on a thread that nobody waits for.
+async fn give_back_memory() {
+    loop {
+        tokio::time::sleep(GIVE_BACK_EVERY).await;
+        // It cannot fail; a runtime that ends ends this, too.
+        _ = tokio::task::spawn_blocking(rota_exec::give_back_memory).await;
     }
 }
 

@@ -41,6 +41,7 @@ pub use local::adopt::{AdoptError, Adopted, LostReason, adopt};
 pub use local::cgroup::cgroup_root;
 pub use local::devices::{DeviceFilter, NVIDIA_MAJOR};
 pub use local::executor::{Hardening, LocalExecutor, LocalNode, LocalSettings};
+pub use local::free_memory::give_back_memory;
 pub use local::identity::{Identity, parent_of};
 pub use local::inspect::{Inspected, Stage, inspect};
 pub use local::launch::{LaunchError, Launcher, Supervisor};

@@ -9,6 +9,7 @@ pub(crate) mod devices;
 pub(crate) mod environment;
 pub(crate) mod executor;
 pub(crate) mod failure;
+pub(crate) mod free_memory;
 pub(crate) mod identity;
 pub(crate) mod inspect;
 pub(crate) mod launch;
