@@ -95,7 +95,7 @@ mod tests {
     use std::sync::Arc;
 
     fn record(gpus: u32) -> JobRecord {
-        let command = ["python3", "main.py", "--data=%s/x"].map(Text::from).to_vec().into();
+        let command = ["python3", "main.py", "--data=%s/x"].map(Text::from).to_vec();
         let gavel = GavelScript { total_steps: 101, steps_arg: "--num_steps".to_owned(), data_dir: Some(Text::from("/data")) };
         let ask = Submit { command: command.into(), gpus, gavel: Some(gavel), ..Submit::default() };
         let spec = Some(Arc::new(Spec { ask, ..Spec::default() }));

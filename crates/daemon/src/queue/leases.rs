@@ -16,7 +16,8 @@ impl<P: Platform> LiveWorld<P> {
         match request {
             LeaseRequest::Take(holder) => {
                 let record = self.lease_of(holder)?;
-                if record.progress.is_leased {
+                // A run that is being stopped already got its signal, and ends by that.
+                if record.progress.is_leased || record.stop_cause.is_some() {
                     return Ok(());
                 }
                 self.commit_one(EventKind::Leased { job: record.id }, events)

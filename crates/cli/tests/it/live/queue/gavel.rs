@@ -110,7 +110,7 @@ const SCRIPT: &str = "echo \"$@\" >> \"$DIR/words-$GAVEL_ROUND_ID\"; \
 
 fn submit(daemon: &Daemon, gpus: &str, total_steps: &str) -> u64 {
     let folder = format!("DIR={}", daemon.folder.path().display());
-    let options = ["-g", gpus, "--gavel", "--total-steps", total_steps, "--steps-arg", "-n", "--env", &folder];
+    let options = ["-g", gpus, "--gavel", "--total-steps", total_steps, "--steps-arg", "--num_steps", "--env", &folder];
     let command = ["--", "sh", "-c", SCRIPT, "script"];
     daemon.submit(&[&options[..], &command].concat())
 }
@@ -145,7 +145,10 @@ fn a_script_for_gavel_is_resumed_with_its_steps_credited_once() {
     let job = submit(&daemon, "1", "100");
     attempt(&daemon, job, 1);
     let said = words(&daemon, "words-0");
-    assert!(said.contains("-n 100 --checkpoint_dir") && said.ends_with("--enable_gavel_iterator --local_rank 0"), "{said}");
+    assert!(
+        said.contains("--num_steps 100 --checkpoint_dir") && said.ends_with("--enable_gavel_iterator --local_rank 0"),
+        "{said}"
+    );
     let who = words(&daemon, "worker-0-0");
     assert!(who.starts_with(&format!("{job} 0 127.0.0.1 ")), "{who}");
     let (steps, seconds, extra) = init(&daemon, job).unwrap();

@@ -1,6 +1,9 @@
 //! Leases: jobs that are stopped for others save their work, leave, and go on where they were.
 
-use crate::live::{Daemon, until};
+use crate::live::{Daemon, line_of, until};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 /// The training that asks for its lease.
@@ -133,4 +136,49 @@ fn a_folder_for_checkpoints_that_cannot_be_made_is_said_in_the_reason() {
     until("the reason is given", || daemon.show(id)["reason"].as_str().is_some_and(|text| text.contains("checkpoint")));
     let reason = daemon.show(id)["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("jobs.checkpoint_dir"), "{reason}");
+}
+
+/// Asks the lease service, and gives the status and the answer.
+fn ask(daemon: &Daemon, route: &str, token: &str, body: &Value) -> (u16, Value) {
+    let address = line_of(&daemon.state.join("lease"));
+    let mut stream = TcpStream::connect(&address).unwrap();
+    let body = body.to_string();
+    let head = format!(
+        "POST /lease/v1/{route} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split_whitespace().nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap())
+}
+
+#[test]
+fn what_a_run_may_not_say_of_its_lease_is_refused_with_the_reason() {
+    let daemon = Daemon::start("a100:1");
+    let file = daemon.file("token");
+    let id = daemon.shell(&["--preemptible"], &format!("echo $ROTA_LEASE_TOKEN > '{}'; exec sleep 60", file.display()));
+    let token = line_of(&file);
+    let says = |route: &str, token: &str, body: Value, status: u16, part: &str| {
+        let (given, answer) = ask(&daemon, route, token, &body);
+        assert_eq!(given, status, "{route} {body}: {answer}");
+        assert!(answer.to_string().contains(part), "{route} {body}: {answer}");
+    };
+    says("grant", "17.1.abc", json!({ "lease": 1 }), 401, "ROTA_LEASE_TOKEN");
+    says("grant", &token, json!({ "lease": 2 }), 409, "lease 1");
+    says("grant", &token, json!({ "lease": 1, "rnk": 0 }), 400, "rnk");
+    says("grant", &token, json!({ "lease": 1, "rank": 3, "world": 2 }), 400, "rank 3");
+    says("grant", &token, json!({ "lease": 1 }), 200, "max_seconds");
+    says("progress", &token, json!({ "lease": 1, "steps": 10, "seconds": 1.0 }), 200, "{}");
+    says("progress", &token, json!({ "lease": 1, "steps": 9, "seconds": 2.0 }), 400, "below 10");
+    says("commit", &token, json!({ "lease": 1, "step": 10, "path": "nothing" }), 400, "there is no `nothing`");
+    says("commit", &token, json!({ "lease": 1, "step": 10, "path": "../../1/log" }), 400, "there is no");
+    std::fs::write(daemon.state.join(format!("jobs/{id}/checkpoint/saved")), "").unwrap();
+    says("commit", &token, json!({ "lease": 1, "step": 10, "path": "saved" }), 200, "10");
+    says("commit", &token, json!({ "lease": 1, "step": 9, "path": "saved" }), 400, "below 10");
+    assert_eq!(daemon.show(id)["steps_done"], 10);
+    daemon.ok(&["cancel", &id.to_string()]);
+    daemon.until_state(id, "cancelled");
+    says("commit", &token, json!({ "lease": 1, "step": 11, "path": "saved" }), 404, "no job");
 }

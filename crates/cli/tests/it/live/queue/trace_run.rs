@@ -29,7 +29,7 @@ fn a_gavel_trace_runs_as_the_dispatcher_would_run_it() {
 fn jobs_of_other_traces_sleep_for_their_length() {
     let daemon = Daemon::start("a100:2");
     let trace = daemon.file("jobs.csv");
-    std::fs::write(&trace, "job_id,arrival_s,gpus,duration_s\n1,0,1,100\n2,50,2,200\n").unwrap();
+    std::fs::write(&trace, "id,arrival_s,gpus,duration_s\n1,0,1,100\n2,50,2,200\n").unwrap();
     let told = daemon.json(&["trace", "run", trace.to_str().unwrap(), "--speedup", "1000", "--json"]);
     let ids = told["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect::<Vec<_>>();
     for job in daemon.wait(&ids) {
