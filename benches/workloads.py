@@ -22,7 +22,7 @@ WORKLOADS = {
     "LM": ("language_modeling", ["main.py", "--cuda", "--batch_size", "5", "--steps"], 120),
     "Recommendation": ("recommendation", ["train.py", "--batch_size", "512", "-n"], 20),
     "A3C": ("rl", ["main.py", "--env", "PongDeterministic-v4", "--workers", "4", "--amsgrad", "True", "--max-steps"], 250),
-    "CycleGAN": ("cyclegan", ["cyclegan.py", "--decay_epoch", "0", "--n_steps"], 40),
+    "CycleGAN": ("cyclegan", ["cyclegan.py", "--decay_epoch", "0", "--n_steps"], 120),
 }
 STOPS_MIN = 2
 
