@@ -97,9 +97,9 @@ impl Scenario {
         model: &Arc<Model>,
         seed: u64,
         episodes: Episodes,
-        seen: Option<&Arc<Mutex<Ranges>>>,
+        ranges: Option<&Arc<Mutex<Ranges>>>,
     ) -> Result<Outcome, ScenarioError> {
-        let policy = Box::new(Learned::new(Arc::clone(model)).noting(seen.cloned()));
+        let policy = Box::new(Learned::new(Arc::clone(model)).noting(ranges.cloned()));
         let durations = if model.header.used.estimates { Durations::Known } else { Durations::Hidden };
         let configured = Configured { spec: "learned".to_owned(), policy, durations };
         Ok(run(&self.bound(seed, episodes)?, configured, &SimOptions { seed, ..self.options }))

@@ -135,10 +135,10 @@ impl Task {
         model: &Arc<Model>,
         seed: u64,
         episodes: Episodes,
-        seen: Option<&Arc<Mutex<Ranges>>>,
+        ranges: Option<&Arc<Mutex<Ranges>>>,
     ) -> Result<(Outcome, u64), TaskError> {
         if let Self::Simulated(scenario) = self {
-            let outcome = scenario.play_model(model, seed, episodes, seen)?;
+            let outcome = scenario.play_model(model, seed, episodes, ranges)?;
             return Ok((outcome, scenario.bound(seed, episodes)?.jobs.len() as u64));
         }
         let mut environment = self.environment(episodes).ok_or(TaskError::NoSteps)?;
@@ -147,8 +147,8 @@ impl Task {
         let mut steps = 0;
         loop {
             let view = environment.view();
-            if let Some(seen) = seen.and_then(|seen| seen.lock().ok()).as_mut() {
-                seen.note(view.rows);
+            if let Some(ranges) = ranges.and_then(|ranges| ranges.lock().ok()).as_mut() {
+                ranges.note(view.rows);
             }
             let choice = best_legal(model.scores(view.rows, &mut workspace), view.legal);
             steps += 1;

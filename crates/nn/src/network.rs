@@ -251,7 +251,7 @@ mod tests {
             let slopes = workspace.output().iter().zip(&wanted).map(|(value, wanted)| 2.0 * (value - wanted)).collect::<Vec<_>>();
             let mut gradient = vec![0.0; network.parameters().len()];
             network.backward(&mut workspace, &slopes, &mut gradient);
-            for position in 0..gradient.len() {
+            for (position, slope) in gradient.iter().enumerate() {
                 let at = network.parameters()[position];
                 let step = 1e-3_f32;
                 network.parameters_mut()[position] = at + step;
@@ -260,7 +260,7 @@ mod tests {
                 let below = loss(&network, &mut workspace);
                 network.parameters_mut()[position] = at;
                 let numeric = (above - below) / f64::from(2.0 * step);
-                let error = (numeric - f64::from(gradient[position])).abs();
+                let error = (numeric - f64::from(*slope)).abs();
                 assert!(
                     error < 2e-2 * (1.0 + numeric.abs()),
                     "{activation:?} {position}: {numeric} against {}",

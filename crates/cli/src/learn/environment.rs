@@ -78,7 +78,10 @@ fn trace(args: &EnvArgs, file: &Path) -> anyhow::Result<Chosen> {
             anyhow::bail!("--window {first}:{last}: {source} has no such jobs");
         }
         workload = Workload { source, names, jobs: kept };
-        workload.jobs.iter_mut().for_each(|job| job.after = Box::default());
+        for job in &mut workload.jobs {
+            // Jobs outside the window are not there to be waited for.
+            job.after = Box::default();
+        }
         workload.finish();
     }
     let jobs = workload.jobs.len();

@@ -20,7 +20,9 @@ pub fn run(args: &ShadowArgs) -> anyhow::Result<()> {
     let client = Client::new(&args.state)?;
     let status: Status = client.get("/api/v1/status")?;
     let replay = past::replay(&client, args.since.as_deref())?;
-    replay.left_out.iter().for_each(|left_out| remark(left_out));
+    for left_out in &replay.left_out {
+        remark(left_out);
+    }
     let jobs = replay.jobs.len();
     let scenario = Scenario::trace(replay.workload, ThroughputTable::default(), jobs, replay.cluster, SimOptions::default());
     let task = Task::Simulated(Box::new(scenario));

@@ -140,13 +140,13 @@ impl Best {
     fn finish(self, task: &Task, last: Model, steps: u64) -> Result<Trained, TaskError> {
         let mut model = self.model.unwrap_or(last);
         model.header.steps = steps;
-        let seen = Arc::new(Mutex::new(Ranges::new(task.features().len())));
+        let ranges = Arc::new(Mutex::new(Ranges::new(task.features().len())));
         let shared = Arc::new(model.clone());
         for seed in &self.seeds {
-            task.play_noting(&shared, *seed, Episodes::Training, Some(&seen))?;
+            task.play_noting(&shared, *seed, Episodes::Training, Some(&ranges))?;
         }
-        if let Ok(seen) = seen.lock() {
-            seen.put_into(&mut model.header);
+        if let Ok(ranges) = ranges.lock() {
+            ranges.put_into(&mut model.header);
         }
         Ok(Trained { model, curve: self.curve })
     }
