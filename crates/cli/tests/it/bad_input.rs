@@ -255,7 +255,7 @@ fn observations_that_cannot_be_estimated_from() {
         .unwrap();
     let message = refusal(&["throughputs", "estimate", "--table", holed.to_str().unwrap()]);
     assert_has(&message, &["holed.csv", "p100", "`a` with 1 GPUs", "every GPU type"]);
-    assert_has(&refusal(&["throughputs", "convert", table, "-o", "x.txt"]), &["x.txt", ".csv or .toml"]);
+    assert_has(&refusal(&["throughputs", "convert", table, "-o", "x.txt"]), &["x.txt", ".csv, .toml or .json"]);
 }
 
 #[test]
