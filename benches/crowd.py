@@ -106,7 +106,10 @@ def arrays(path, count):
             body = {"command": command, "cwd": "/", "hold": True, "array": list(range(INDICES))}
             while True:
                 since = time.monotonic()
-                status, answer = ask(path, "POST", "/api/v1/jobs", body)
+                try:
+                    status, answer = ask(path, "POST", "/api/v1/jobs", body)
+                except OSError:
+                    status, answer = 429, {"title": "too many connections"}
                 # The other processes of this user have all its connections.
                 if status != 429 or "connections" not in answer["title"]:
                     break
@@ -209,10 +212,11 @@ def measure(pid, state, rota, options):
         time.sleep(0.1)
     before = json.loads(finished(*as_user(BYSTANDER, timed_submits(path, options.submits))[:2]))
     memory_before = memory_kib(pid)
+    # The crowd takes all connections that its user may have, so that the arrays must be on their way before.
+    makers = as_user(CROWD, arrays(path, options.arrays))
     people = as_user(CROWD, crowd(path, port, token))
     held = line_of(people[1])
     memory_crowded = memory_kib(pid)
-    makers = as_user(CROWD, arrays(path, options.arrays))
     meanwhile = json.loads(finished(*as_user(BYSTANDER, timed_submits(path, options.submits))[:2]))
     states = [ask(path, "GET", f"/api/v1/jobs/{job}")[1]["state"] for job in ids]
     os.close(people[2])
