@@ -151,9 +151,23 @@ impl Listener {
 
 /// Tells a client why it is refused, and reads what it still sends.
 async fn refuse(mut stream: Box<dyn Duplex>, why: NoSeat) -> io::Result<()> {
+    // An answer that comes before its question is an error to many clients.
+    _ = timeout(REFUSAL_PATIENCE / 2, read_head(&mut stream)).await;
     stream.write_all(why.answer().as_bytes()).await?;
     stream.shutdown().await?;
     tokio::io::copy(&mut stream.take(REFUSAL_BYTES), &mut tokio::io::sink()).await?;
+    Ok(())
+}
+
+/// Reads the head of a request and forgets it.
+async fn read_head(stream: &mut Box<dyn Duplex>) -> io::Result<()> {
+    const END: &[u8] = b"\r\n\r\n";
+    let mut head = Vec::new();
+    while !head.windows(END.len()).any(|bytes| bytes == END) && head.len() < BUFFER_BYTES {
+        if stream.read_buf(&mut head).await? == 0 {
+            break;
+        }
+    }
     Ok(())
 }
 

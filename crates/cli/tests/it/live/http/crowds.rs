@@ -118,6 +118,19 @@ fn a_crowd_of_one_users_connections_is_not_noticed_by_another() {
     });
 }
 
+/// Whether a job is over, asked on a connection that is open already.
+fn has_ended(mut stream: &UnixStream, job: u64) -> bool {
+    stream.write_all(format!("GET /api/v1/jobs/{job}/wait?timeout=0.2 HTTP/1.1\r\nhost: rota\r\n\r\n").as_bytes()).unwrap();
+    let mut stream = BufReader::new(stream);
+    let (status, headers) = read_head(&mut stream);
+    let length = headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, value)| value.parse().ok());
+    let mut body = vec![0; length.unwrap_or_else(|| panic!("status {status}, {headers:?}"))];
+    stream.read_exact(&mut body).unwrap();
+    let job: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(status, 200, "{job:#}");
+    job["state"] != json!("running")
+}
+
 #[test]
 fn an_end_that_cannot_be_read_is_read_later_and_is_no_end() {
     let daemon = Daemon::start("a100:8");
@@ -129,6 +142,8 @@ fn an_end_that_cannot_be_read_is_read_later_and_is_no_end() {
     }
     let asking = UnixStream::connect(daemon.state.join("rota.sock")).unwrap();
     asking.set_read_timeout(Some(crate::live::PATIENCE)).unwrap();
+    // The daemon has taken the connection once it has answered.
+    assert!(!has_ended(&asking, jobs[0]));
     // No file can be opened from now on, by whatever cause.
     let before = set_files(&daemon, Some(3));
     std::fs::write(&go, "").unwrap();
@@ -141,17 +156,7 @@ fn an_end_that_cannot_be_read_is_read_later_and_is_no_end() {
     }
     // While nothing can be read, nothing is decided: the connection that is open already sees no end.
     for _ in 0..3 {
-        let mut stream = &asking;
-        stream
-            .write_all(format!("GET /api/v1/jobs/{}/wait?timeout=0.2 HTTP/1.1\r\nhost: rota\r\n\r\n", jobs[0]).as_bytes())
-            .unwrap();
-        let mut stream = BufReader::new(stream);
-        let (status, headers) = read_head(&mut stream);
-        let length = headers.iter().find(|(name, _)| name == "content-length").and_then(|(_, value)| value.parse().ok()).unwrap();
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).unwrap();
-        let job: serde_json::Value = serde_json::from_slice(&body).unwrap();
-        assert_eq!((status, &job["state"]), (200, &json!("running")), "{job:#}");
+        assert!(!has_ended(&asking, jobs[0]));
     }
     set_files(&daemon, before.current);
     for (job, code) in daemon.wait(&jobs).iter().zip(0..) {
