@@ -127,6 +127,10 @@ impl<W: World> Session<W> {
 
     /// Goes on to the next decision; `None` when nothing will ever happen again. `observe` sees every event.
     pub fn advance(&mut self, observe: &mut dyn FnMut(&Event)) -> Option<Moment> {
+        // A session that was restored may have promises whose jobs had left when it was cut off.
+        if !self.engine.state.handovers.is_empty() {
+            self.settle(observe);
+        }
         // While jobs of the plan are still leaving, what comes of it is not there to be seen.
         let is_done = self.engine.state.handovers.is_empty() && self.engine.state.stopping == 0;
         if let Some(planned) = self.pending.follow_up.filter(|_| is_done && !self.pending.has_news) {
@@ -286,5 +290,62 @@ impl<W: World> Session<W> {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EngineOptions;
+    use rota_core::bind::BadJobs;
+    use rota_core::{Bound, Cluster, GpuId, GpuList, Job, JobList, Span, ThroughputTable, Workload};
+    use std::sync::Arc;
+
+    /// A world in which nothing happens by itself.
+    struct Still(Vec<JobId>);
+
+    impl World for Still {
+        fn now(&self) -> Time {
+            Time(10)
+        }
+
+        fn poll(&mut self, _: &State, _: Wait, _: &mut Vec<Event>) -> Step {
+            Step::Over
+        }
+
+        fn apply(&mut self, plan: &Plan, _: Option<Moment>, _: &State, events: &mut Vec<Event>) {
+            for start in &plan.starts {
+                self.0.push(start.job);
+                events.push(Event::at(self.now(), EventKind::started(start.job, start.gpus.clone())));
+            }
+        }
+    }
+
+    #[test]
+    fn a_promise_that_came_due_before_a_restart_is_kept_after_it() {
+        let mut workload = Workload::new("two jobs");
+        for _ in 0..2 {
+            workload.push(Job { preemptible: true, ..Job::new(Time::ZERO, Span::from_whole_seconds(60)) });
+        }
+        workload.finish();
+        let cluster = Cluster::from_spec("gpu:1", 1).unwrap();
+        let bound = Arc::new(Bound::new(workload, cluster, &ThroughputTable::default(), BadJobs::Refuse).unwrap());
+        let options =
+            EngineOptions { seed: 0, score: rota_core::Score::default(), restart: crate::Restart::default(), round: None };
+        let mut engine = Engine::new(bound, rota_policy::build("rr").unwrap(), &options);
+        let (first, second, gpus) = (JobId(0), JobId(1), GpuList::from_slice(&[GpuId(0)]));
+        let written = [
+            EventKind::Submitted { job: first },
+            EventKind::started(first, gpus.clone()),
+            EventKind::Submitted { job: second },
+            EventKind::Stopping { job: first, cause: StopCause::Preempt, note: () },
+            EventKind::Promised { job: second, gpus, after: JobList::from_slice(&[first]) },
+            // Here the daemon was killed, before it could start the second job.
+            EventKind::ended(first, End::Preempted),
+        ];
+        written.into_iter().for_each(|kind| engine.record(&Event::at(Time(5), kind)));
+        let mut session = Session::new(engine, Still(Vec::new()));
+        assert_eq!(session.advance(&mut |_| {}), None);
+        assert_eq!(session.world.0, [second]);
     }
 }

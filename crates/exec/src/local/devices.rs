@@ -19,6 +19,7 @@ pub const NVIDIA_MAJOR: u32 = 195;
 const CONTROL_MINOR_FIRST: u32 = 254;
 
 /// The GPUs that a job may open.
+#[expect(clippy::unsafe_derive_deserialize, reason = "its fields are plain numbers; no unsafe code relies on what they are")]
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct DeviceFilter {
     /// The major number of the devices that are filtered.
