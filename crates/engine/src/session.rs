@@ -331,7 +331,7 @@ mod tests {
         let cluster = Cluster::from_spec("gpu:1", 1).unwrap();
         let bound = Arc::new(Bound::new(workload, cluster, &ThroughputTable::default(), BadJobs::Refuse).unwrap());
         let options =
-            EngineOptions { seed: 0, score: rota_core::Score::default(), restart: crate::Restart::default(), round: None };
+            EngineOptions { seed: 0, score: rota_core::Score::Consolidate, restart: crate::Restart::default(), round: None };
         let mut engine = Engine::new(bound, rota_policy::build("rr").unwrap(), &options);
         let (first, second, gpus) = (JobId(0), JobId(1), GpuList::from_slice(&[GpuId(0)]));
         let written = [
@@ -343,7 +343,9 @@ mod tests {
             // Here the daemon was killed, before it could start the second job.
             EventKind::ended(first, End::Preempted),
         ];
-        written.into_iter().for_each(|kind| engine.record(&Event::at(Time(5), kind)));
+        for kind in written {
+            engine.record(&Event::at(Time(5), kind));
+        }
         let mut session = Session::new(engine, Still(Vec::new()));
         assert_eq!(session.advance(&mut |_| {}), None);
         assert_eq!(session.world.0, [second]);

@@ -72,7 +72,7 @@ impl Leases {
     pub fn admit(&self) -> anyhow::Result<String> {
         let mut secret = [0_u8; 16];
         getrandom::fill(&mut secret).map_err(|error| anyhow::anyhow!("no random numbers are to be had: {error}"))?;
-        let token = secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let token = format!("{:032x}", u128::from_ne_bytes(secret));
         locked(&self.samples).insert(token.clone(), Vec::new());
         Ok(token)
     }

@@ -105,7 +105,10 @@ fn by_type(gpus: &[Gpu], only: &[String]) -> anyhow::Result<BTreeMap<String, Vec
         bail!("there is no GPU of type `{missing}` here; there are: {known}");
     }
     types.retain(|name, _| only.is_empty() || only.contains(name));
-    if types.is_empty() { bail!("there is no GPU here; `rota up --virtual-gpus a100:2` invents some") } else { Ok(types) }
+    if types.is_empty() {
+        bail!("there is no GPU here; `rota up --virtual-gpus a100:2` invents some");
+    }
+    Ok(types)
 }
 
 fn measured(trial: &Trial, workloads: &[Workload], room: &Room<'_>) -> anyhow::Result<Measurement> {

@@ -25,16 +25,16 @@ struct Wait {
 
 /// All waits of a job.
 #[derive(Serialize)]
-pub struct Waits {
+pub struct JobWaits {
     job: u32,
     policy: String,
     waits: Vec<Wait>,
 }
 
 /// Simulates the policy once more and writes down why the job waits after each decision.
-pub fn waits_of(args: &SimArgs, bound: &Arc<Bound>, job: u32) -> anyhow::Result<Waits> {
+pub fn waits_of(args: &SimArgs, bound: &Arc<Bound>, job: u32) -> anyhow::Result<JobWaits> {
     if job as usize >= bound.jobs.len() {
-        anyhow::bail!("--explain {job}: the trace has jobs 0 to {}", bound.jobs.len() as i64 - 1);
+        anyhow::bail!("--explain {job}: the trace has jobs 0 to {}", bound.jobs.len().saturating_sub(1));
     }
     let options = sim_options(&args.model, args.seed, args.window)?;
     let mut session = rota_sim::session(bound, build_policy(&args.policies[0], args.model.solver)?, &options);
@@ -63,11 +63,11 @@ pub fn waits_of(args: &SimArgs, bound: &Arc<Bound>, job: u32) -> anyhow::Result<
     let end = session.tally.end.seconds();
     waits.iter_mut().filter(|wait| wait.until_s.is_nan()).for_each(|wait| wait.until_s = end);
     waits.retain(|wait| wait.until_s > wait.from_s);
-    Ok(Waits { job, policy: args.policies[0].clone(), waits })
+    Ok(JobWaits { job, policy: args.policies[0].clone(), waits })
 }
 
 /// The waits for a person.
-pub fn describe(waits: &Waits) -> String {
+pub fn describe(waits: &JobWaits) -> String {
     if waits.waits.is_empty() {
         return format!("\nJob {} did not wait under `{}`.\n", waits.job, waits.policy);
     }

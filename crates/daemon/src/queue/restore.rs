@@ -50,7 +50,9 @@ impl<P: Platform> LiveWorld<P> {
         }
         let mut events = Vec::new();
         session.world.find_nodes(&session.engine.state, &mut events);
-        events.iter().for_each(|event| session.replay(event));
+        for event in &events {
+            session.replay(event);
+        }
         session.world.show_gpus(&session.engine.state);
         Ok(session)
     }

@@ -93,6 +93,9 @@ impl From<StoredEvent> for LiveEvent {
     }
 }
 
+/// A job as it was read, or its number and what is wrong with its row.
+pub type ReadJob = Result<JobRecord, (u64, String)>;
+
 /// The writing connection.
 pub struct Store {
     connection: Connection,
@@ -221,7 +224,7 @@ impl Store {
     }
 
     /// Jobs that are not over, by id. A job whose row cannot be read is given by its number and what is wrong with it.
-    pub fn unfinished(&self) -> Result<Vec<Result<JobRecord, (u64, String)>>, StoreError> {
+    pub fn unfinished(&self) -> Result<Vec<ReadJob>, StoreError> {
         let sql =
             format!("SELECT {COLUMNS} FROM jobs WHERE state IN ('waiting','held','starting','running','stopping') ORDER BY id");
         self.read(|connection| {

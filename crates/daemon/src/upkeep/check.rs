@@ -144,11 +144,11 @@ fn check_file(archive: &Archive, findings: &mut Vec<Finding>) -> Result<(), Stor
     Ok(())
 }
 
+/// The jobs of a database; none for a job that cannot be read.
+type KnownJobs = HashMap<u64, Option<Known>>;
+
 /// Whether every job can be read. Gives the jobs, and the records of those under way.
-fn check_rows(
-    archive: &Archive,
-    findings: &mut Vec<Finding>,
-) -> Result<(HashMap<u64, Option<Known>>, Vec<JobRecord>), StoreError> {
+fn check_rows(archive: &Archive, findings: &mut Vec<Finding>) -> Result<(KnownJobs, Vec<JobRecord>), StoreError> {
     let mut known = HashMap::new();
     let mut under_way = Vec::new();
     archive.read(|connection| {

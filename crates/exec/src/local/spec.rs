@@ -111,7 +111,7 @@ mod tests {
                 log_files_max: 2,
                 time_limit: Some(Duration::from_nanos(1_000_000_001)),
                 grace: Duration::MAX,
-                notice: Some(Notice::usual(Duration::from_secs(60))),
+                notice: Some(Notice::usual(Duration::from_mins(1))),
                 memory_max_bytes: Some(1),
                 cpus_max: Some(0.1),
                 cgroup: cgroup.map(PathBuf::from),

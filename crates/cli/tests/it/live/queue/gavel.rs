@@ -52,7 +52,7 @@ fn read_answer(bytes: &[u8]) -> (u64, f64, f64) {
     let (mut at, mut answer) = (0, (0, 0.0, 0.0));
     while at < bytes.len() {
         let key = read_varint(bytes, &mut at);
-        if key & 7 == 0 {
+        if key.trailing_zeros() >= 3 {
             answer.0 = read_varint(bytes, &mut at);
         } else {
             let value = f64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());

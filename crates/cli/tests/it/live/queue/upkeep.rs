@@ -154,7 +154,9 @@ fn one_row_that_cannot_be_read_hides_no_other() {
 fn check_tells_a_run_directory_that_is_gone_or_of_another_run() {
     let mut daemon = Daemon::start("a100:2");
     let ids = [0, 1].map(|_| daemon.shell(&[], "sleep 600"));
-    ids.iter().for_each(|id| daemon.until_state(*id, "running"));
+    for id in &ids {
+        daemon.until_state(*id, "running");
+    }
     let supervisors = ids.map(|id| daemon.supervisor(id));
     daemon.kill();
     for pid in supervisors {
