@@ -294,7 +294,7 @@ fn a_claim_is_granted_soon_and_lives_as_long_as_its_process() {
     assert_eq!(granted, "0,1");
     eprintln!("a claim took {} ms", took.as_millis());
     assert!(took < Duration::from_secs(1), "granted after {took:?}");
-    assert_ne!(gpu(0), "free");
+    until("the GPUs are shown as taken", || gpu(0) != "free");
     let (mut one, granted, _) = holder("--from 1,2 --gpus 1 --mode schedule");
     assert_eq!(granted, "2", "1 is taken");
     let (mut late, refused, _) = holder("--from 2 --mode queue --timeout 0.2 2>/dev/null");
