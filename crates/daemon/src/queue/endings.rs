@@ -63,6 +63,7 @@ impl<P: Platform> LiveWorld<P> {
                 report.service_ns =
                     if job.phase.has_gpus() { (earlier + gpu_time(state.bound.job(row), held)).0 } else { earlier.0 };
             }
+            self.pace.wants_decision |= self.pace.unpromised.remove(&id);
             if end == End::Preempted {
                 let configured = self.config.jobs.restart_seconds.and_then(rota_core::Span::from_seconds);
                 let measured = self.pace.gone(id, self.platform.now(), configured);

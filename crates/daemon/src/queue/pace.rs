@@ -6,7 +6,7 @@ use crate::queue::world::LiveWorld;
 use crate::store::journal::QueueEvent;
 use rota_core::event::EventKind;
 use rota_core::{Plan, Span, Time};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// No decision follows another sooner than this many times its own length, so that submits are not held up by a long queue.
 const REST_FACTOR: u64 = 2;
@@ -26,6 +26,8 @@ pub struct Pace {
     pub rest_until: Time,
     /// The round whose successor is planned, counted from the queue's first moment.
     pub planned_round: Option<u64>,
+    /// Jobs that were leaving when the scheduler was made anew. Their GPUs are promised to no job, so their ends are reasons to decide.
+    pub unpromised: HashSet<u64>,
     polled_at: Time,
     is_deciding: bool,
     /// When each job was asked to make room for others.

@@ -42,7 +42,12 @@ impl<P: Platform> LiveWorld<P> {
                 }
                 session
             }
-            None => self.made_anew()?,
+            None => {
+                let mut session = self.made_anew()?;
+                // From here on everything can be replayed, also after a kill.
+                save_image(&mut session);
+                session
+            }
         };
         if session.engine.policy() != session.world.switches.policy {
             let policy = session.world.switches.policy.clone();
@@ -168,6 +173,7 @@ impl<P: Platform> LiveWorld<P> {
             let kind = if is_whole { EventKind::started(job, gpus) } else { held(Hold::Astray) };
             engine.record(&Event::at(Time(at), kind));
             if let Some(cause) = record.stop_cause.clone().filter(|_| is_whole) {
+                self.pace.unpromised.insert(record.id);
                 engine.record(&Event::at(Time(at), EventKind::Stopping { job, cause, note: () }));
             }
         }

@@ -420,7 +420,7 @@ fn starts_of_the_daemon(case: &Case, setting: Setting<'_>, restart_every: Option
         if session.world.platform.is_over {
             break;
         }
-        if lives % 2 == 0 {
+        if lives % 2 == 1 {
             crate::queue::restore::save_image(&mut session);
         }
         let LiveWorld { mut platform, journal, .. } = session.world;
