@@ -31,23 +31,20 @@ impl<P: Platform> LiveWorld<P> {
         for record in self.records.jobs.values().cloned().collect::<Vec<_>>() {
             self.follow_profile(&record);
         }
-        let mut session = match self.take_up_image() {
-            Some((engine, pending, since)) => {
-                let mut session = Session::resumed(engine, self, pending);
-                for step in since {
-                    match step {
-                        Since::Event(event) => session.replay(&event),
-                        Since::Policy(policy) => set_policy(&mut session, &policy)?,
-                    }
+        let mut session = if let Some((engine, pending, since)) = self.take_up_image() {
+            let mut session = Session::resumed(engine, self, pending);
+            for step in since {
+                match step {
+                    Since::Event(event) => session.replay(&event),
+                    Since::Policy(policy) => set_policy(&mut session, &policy)?,
                 }
-                session
             }
-            None => {
-                let mut session = self.made_anew()?;
-                // From here on everything can be replayed, also after a kill.
-                save_image(&mut session);
-                session
-            }
+            session
+        } else {
+            let mut session = self.made_anew()?;
+            // From here on everything can be replayed, also after a kill.
+            save_image(&mut session);
+            session
         };
         if session.engine.policy() != session.world.switches.policy {
             let policy = session.world.switches.policy.clone();
