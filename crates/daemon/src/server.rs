@@ -170,6 +170,8 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let mut world = world.with_leases(Arc::clone(&leases));
     if access == Access::Alone {
         world.note_full_disk(&database);
+    } else if crate::store::is_full(&database) {
+        world.note_store::<()>(&Err(StoreError::DiskFull(database.clone())));
     }
 
     let runtime = new_runtime().map_err(doing("starting threads"))?;

@@ -597,6 +597,7 @@ pub(super) fn explain(path: &Path, source: rusqlite::Error) -> StoreError {
     }
 }
 
-fn is_full(path: &Path) -> bool {
+/// Whether the disk that holds a file has next to no room left.
+pub(crate) fn is_full(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < 1 << 20)
 }

@@ -14,5 +14,6 @@ mod shared_texts;
 
 pub use access::Access;
 pub use archive::{Archive, Past, check};
+pub(crate) use database::is_full;
 pub use database::{EVENT_COLUMNS, Store, StoreError, StoredEvent, Writer, read_event};
 pub use journal::Stamp;

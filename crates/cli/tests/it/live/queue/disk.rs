@@ -129,8 +129,10 @@ fn a_full_disk_stops_intake_and_harms_nothing_that_runs() {
     disk.fill();
     daemon.kill();
     daemon.up();
-    let status = daemon.ok(&["status"]);
-    assert!(status.contains("WARNING") && status.contains("is full"), "{status}");
+    until("it says so", || {
+        let status = daemon.ok(&["status"]);
+        status.contains("WARNING") && status.contains("is full")
+    });
     assert_eq!((daemon.state_of(after), daemon.state_of(running)), ("held".to_owned(), "running".to_owned()));
     assert_eq!(daemon.json(&["queue", "--all", "--json"]).as_array().unwrap().len(), before, "the past can be read");
     daemon.ok(&["cancel", &running.to_string()]);
