@@ -54,8 +54,8 @@ test: export PROPTEST_RNG_SEED ?= 1
 test: tools python-tools browser web torch
 	python3 -m unittest discover examples/workloads
 	cd web && npm test
+	# It leaves the binary that the tests below use in target/debug.
 	$(CARGO) nextest run --workspace --locked -E 'not test(/^parity/) & not test(/::parity/)'
-	$(CARGO) build --locked -p rota
 	python3 tests/chaos/chaos.py target/debug/rota --rounds 20 --seconds 30 --seed 1
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
