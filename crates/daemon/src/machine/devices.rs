@@ -4,7 +4,7 @@ use crate::machine::inventory::Machine;
 use crate::machine::telemetry::Telemetry;
 use crate::queue::messages::WHOLE;
 use rota_core::{GpuId, Slice};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The GPUs and what is known of them.
 pub struct Devices {
@@ -18,6 +18,8 @@ pub struct Devices {
     pub lost: HashSet<GpuId>,
     /// GPUs that something holds which a run has left there: an MPS server that does not end.
     pub held: HashSet<GpuId>,
+    /// GPUs of jobs that run on others too which are not there any more, by job. They are taken until the job has ended.
+    pub astray: HashMap<u64, Vec<GpuId>>,
     /// Whether jobs came to or left GPUs since the board showed them.
     pub are_stale: bool,
 }
@@ -26,12 +28,17 @@ impl Devices {
     /// The devices of a machine, before anybody has looked at them.
     pub fn new(machine: Machine, drained: HashSet<GpuId>) -> Self {
         let telemetry = Telemetry::new(machine.devices.len());
-        Self { machine, telemetry, drained, lost: HashSet::new(), held: HashSet::new(), are_stale: false }
+        Self { machine, telemetry, drained, lost: HashSet::new(), held: HashSet::new(), astray: HashMap::new(), are_stale: false }
+    }
+
+    /// The job on a GPU that has lost another of its GPUs.
+    pub fn astray_on(&self, gpu: GpuId) -> Option<u64> {
+        self.astray.iter().find(|(_, gpus)| gpus.contains(&gpu)).map(|(job, _)| *job)
     }
 
     /// What others than jobs hold of a GPU, and memory that is kept free on it.
     pub fn outside(&self, gpu: GpuId, buffer_mib: u32) -> Slice {
-        if self.drained.contains(&gpu) || self.lost.contains(&gpu) || self.held.contains(&gpu) {
+        if self.drained.contains(&gpu) || self.lost.contains(&gpu) || self.held.contains(&gpu) || self.astray_on(gpu).is_some() {
             return WHOLE;
         }
         let strangers = self.telemetry.strangers.get(gpu.index()).copied().unwrap_or_default();

@@ -80,6 +80,9 @@ impl<P: Platform> LiveWorld<P> {
             self.backlog.undelivered.append(&mut kept);
             return;
         }
+        for gpus in runs.iter().filter_map(|(before, ..)| self.devices.astray.remove(&before.id)).collect::<Vec<_>>() {
+            self.occupy_all(gpus.into_iter(), state, events);
+        }
         for (before, after, outcome) in &runs {
             self.learn(before, after, outcome);
             self.reshape_class(after, state, events);

@@ -11,7 +11,7 @@ use crate::store::Stamp;
 use crate::store::record::JobRecord;
 use rota_core::event::EventKind;
 use rota_core::{Bound, End, Event, GpuId, Hold, PriceTable, Span, StopCause, Time};
-use rota_engine::{Engine, EngineOptions, Pending, Restart, Session};
+use rota_engine::{Engine, EngineOptions, Pending, Restart, Session, State};
 use rota_exec::Adoption;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,7 +31,9 @@ impl<P: Platform> LiveWorld<P> {
         for record in self.records.jobs.values().cloned().collect::<Vec<_>>() {
             self.follow_profile(&record);
         }
-        let mut session = if let Some((engine, pending, since)) = self.take_up_image() {
+        let image = self.take_up_image();
+        let is_new = image.is_none();
+        let mut session = if let Some((engine, pending, since)) = image {
             let mut session = Session::resumed(engine, self, pending);
             for step in since {
                 match step {
@@ -41,19 +43,21 @@ impl<P: Platform> LiveWorld<P> {
             }
             session
         } else {
-            let mut session = self.made_anew()?;
-            // From here on everything can be replayed, also after a kill.
-            save_image(&mut session);
-            session
+            self.made_anew()?
         };
         if session.engine.policy() != session.world.switches.policy {
             let policy = session.world.switches.policy.clone();
             set_policy(&mut session, &policy)?;
         }
         let mut events = Vec::new();
+        session.world.find_astray(&session.engine.state, &mut events);
         session.world.find_nodes(&session.engine.state, &mut events);
         for event in &events {
             session.replay(event);
+        }
+        if is_new {
+            // From here on everything can be replayed, also after a kill.
+            save_image(&mut session);
         }
         session.world.show_gpus(&session.engine.state);
         Ok(session)
@@ -181,6 +185,19 @@ impl<P: Platform> LiveWorld<P> {
         (state.has_saved, state.losses) = (record.progress.has_saved, record.progress.losses);
         let kept = Span(record.progress.work_ns);
         (state.done, state.done_before, state.saved) = (kept, kept, kept);
+    }
+
+    /// Finds jobs that run and that the scheduler has on no GPU, because some of their GPUs are not there any more. The others are
+    /// taken until such a job has ended.
+    fn find_astray(&mut self, state: &State, events: &mut Vec<Event>) {
+        let is_booked = |id: u64| self.row(id).is_some_and(|row| state.jobs[row.index()].phase.has_gpus());
+        let astray = self.records.running().filter(|record| !is_booked(record.id));
+        let gpus_of = |record: &JobRecord| record.gpu_uuids.iter().filter_map(|uuid| self.devices.machine.gpu_of(uuid)).collect();
+        let astray = astray.map(|record| (record.id, gpus_of(record))).collect::<Vec<(u64, Vec<GpuId>)>>();
+        for (job, gpus) in astray {
+            self.devices.astray.insert(job, gpus.clone());
+            self.occupy_all(gpus.into_iter(), state, events);
+        }
     }
 
     /// Asks the supervisors of all jobs that were under way how they are; to be called once, before the first decision.

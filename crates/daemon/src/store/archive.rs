@@ -2,11 +2,11 @@
 
 use crate::api::JobState;
 use crate::store::Access;
-use crate::store::database::{COLUMNS, EVENT_COLUMNS, StoreError, StoredEvent, explain, job_by_id, read_event};
-use crate::store::journal;
+use crate::store::database::{COLUMNS, EVENT_COLUMNS, StoredEvent, job_by_id, read_event};
 use crate::store::record::JobRecord;
 use crate::store::schema::MIGRATIONS;
 use crate::store::shared_texts::JobReader;
+use crate::store::{StoreError, explain, journal};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, ToSql, params};
 use std::path::{Path, PathBuf};
 

@@ -6,11 +6,11 @@
 use crate::api::text::Text;
 use crate::api::{JobState, LiveEvent};
 use crate::memory::profiles::{ClassKey, Profile, Profiles};
-use crate::store::Access;
 use crate::store::journal::{self, QueueEvent, Stamp};
 use crate::store::record::{JobRecord, Spec};
 use crate::store::schema::MIGRATIONS;
 use crate::store::shared_texts::{JobReader, KnownTexts};
+use crate::store::{Access, StoreError, explain};
 use crate::watchmen::clients::ClientRow;
 use rota_core::event::{EVENT_VERSION, EventKind};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
@@ -18,50 +18,6 @@ use std::collections::HashMap;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Why the store cannot do what is asked.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The disk is full.
-    #[error("the disk that holds {0} is full: free some space and try again; running jobs go on, and can be cancelled")]
-    DiskFull(PathBuf),
-    /// Not a database, or a damaged one.
-    #[error("{path}: {problem}; nothing was changed. Move the file away to begin anew, or restore it from a backup")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What `SQLite` says.
-        problem: String,
-    },
-    /// Written by a newer Rota.
-    #[error(
-        "{path} was written by a newer Rota (schema {found}, this one knows {known}): use that Rota, or another state directory"
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// The version of its tables.
-        found: i64,
-        /// The newest version that this Rota knows.
-        known: i64,
-    },
-    /// Everything else.
-    #[error("store {path}: {source}")]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// What `SQLite` says.
-        source: rusqlite::Error,
-    },
-    /// A row that cannot be understood.
-    #[error("store: job {job}: {problem}")]
-    Row {
-        /// The job of the row.
-        job: u64,
-        /// What is wrong.
-        problem: String,
-    },
-}
 
 /// How long a write waits for another to end.
 const BUSY_MAX: std::time::Duration = std::time::Duration::from_secs(10);
@@ -581,23 +537,4 @@ pub(super) fn job_by_id(connection: &Connection, id: u64) -> rusqlite::Result<Op
     let reader = JobReader::new(connection);
     let sql = format!("SELECT {COLUMNS} FROM jobs WHERE id = ?1");
     connection.prepare_cached(&sql)?.query_row([id], |row| reader.read(row)).optional()
-}
-
-/// Says what a fault of `SQLite` means to a person.
-pub(super) fn explain(path: &Path, source: rusqlite::Error) -> StoreError {
-    use rusqlite::ErrorCode;
-    match source.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::DiskFull(path.to_owned()),
-        // A full disk shows as a failed write of the log, too.
-        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if is_full(path) => StoreError::DiskFull(path.to_owned()),
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            StoreError::Damaged { path: path.to_owned(), problem: source.to_string() }
-        }
-        _ => StoreError::Sqlite { path: path.to_owned(), source },
-    }
-}
-
-/// Whether the disk that holds a file has next to no room left.
-pub(crate) fn is_full(path: &Path) -> bool {
-    rustix::fs::statvfs(path).is_ok_and(|disk| disk.f_bavail * disk.f_frsize < 1 << 20)
 }

@@ -7,6 +7,7 @@ mod access;
 pub mod archive;
 pub mod archives;
 pub mod database;
+mod error;
 pub mod journal;
 pub mod record;
 mod schema;
@@ -14,6 +15,7 @@ mod shared_texts;
 
 pub use access::Access;
 pub use archive::{Archive, Past, check};
-pub(crate) use database::is_full;
-pub use database::{EVENT_COLUMNS, Store, StoreError, StoredEvent, Writer, read_event};
+pub use database::{EVENT_COLUMNS, Store, StoredEvent, Writer, read_event};
+pub use error::StoreError;
+pub(crate) use error::{explain, is_full};
 pub use journal::Stamp;

@@ -136,6 +136,10 @@ impl<P: Platform> LiveWorld<P> {
         if self.devices.drained.contains(&gpu) {
             return Some(blocker("gpu", format!("{name} is drained")));
         }
+        if let Some(job) = self.devices.astray_on(gpu) {
+            let text = format!("{name} runs job {job}, which has lost another of its GPUs");
+            return Some(Blocker { job: Some(job), ..blocker("gpu", text) });
+        }
         if self.devices.held.contains(&gpu) {
             return Some(blocker("gpu", format!("{name} is still held by the MPS server of jobs that have ended")));
         }
