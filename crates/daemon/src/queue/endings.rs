@@ -52,6 +52,11 @@ impl<P: Platform> LiveWorld<P> {
                     self.board.write().warnings.insert("gavel", doubt);
                 }
             }
+            if !end.is_over() && self.row(id).is_none() {
+                // The job ran on when the machine came back without some of its GPUs. No GPUs that it could wait for are left.
+                end = End::NeverFits;
+                report.reason = Some("it does not fit this machine any more".to_owned());
+            }
             entries.extend(self.progress_of_run(&record));
             entries.extend(report.is_overdue.then(|| work_lost(id)));
             if let Some((row, job)) = self.row(id).and_then(|row| Some((row, state.jobs.get(row.index())?))) {
