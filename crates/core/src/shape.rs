@@ -77,7 +77,7 @@ impl ClassId {
 pub struct JobClass {
     /// The job type.
     pub kind: crate::Name,
-    /// Gang size.
+    /// The number of GPUs that the gang needs at once.
     pub gpus: u32,
     /// Row of its speeds.
     pub speeds: u32,
@@ -92,7 +92,7 @@ pub struct JobClass {
 /// Everything about a job that decides where it fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shape {
-    /// Gang size.
+    /// The number of GPUs that the gang needs at once.
     pub gpus: u32,
     /// Share of each GPU.
     pub share: MilliGpu,

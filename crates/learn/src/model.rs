@@ -103,7 +103,7 @@ pub enum ModelError {
     File {
         /// The file.
         path: String,
-        /// Why.
+        /// What the system says.
         source: std::io::Error,
     },
     /// Too large for a model of ours.
@@ -111,7 +111,7 @@ pub enum ModelError {
     TooLarge {
         /// The file.
         path: String,
-        /// Its size.
+        /// The size of the file.
         bytes: u64,
     },
     /// The networks in it are not as they must be.
@@ -119,7 +119,7 @@ pub enum ModelError {
     Networks {
         /// The file.
         path: String,
-        /// Why.
+        /// What is wrong with its content.
         source: FileError,
     },
     /// The header is not as it must be.

@@ -274,7 +274,7 @@ impl Store {
         typed.collect()
     }
 
-    /// An environment.
+    /// The environment that jobs refer to by this number.
     pub fn environment(&self, id: i64) -> Result<Vec<(Text, Text)>, StoreError> {
         let content: String = self
             .read(|connection| connection.query_row("SELECT content FROM environments WHERE id = ?1", [id], |row| row.get(0)))?;

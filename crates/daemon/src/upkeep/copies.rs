@@ -52,7 +52,7 @@ pub enum UpkeepError {
 pub struct Backup {
     /// The file.
     pub file: PathBuf,
-    /// Its size.
+    /// The size of the copy.
     pub bytes: u64,
     /// Jobs in it.
     pub jobs: u64,

@@ -61,7 +61,7 @@ pub struct JobTraits<'a> {
     pub project: &'a str,
     /// Its job type; empty if not known.
     pub job_type: &'a str,
-    /// Gang size.
+    /// The number of GPUs that the job needs at once.
     pub gpus: u32,
     /// How long its user says it runs, in seconds on its best GPU type.
     pub estimate_seconds: Option<f64>,
