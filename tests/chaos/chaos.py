@@ -30,13 +30,22 @@ ROUNDS_A_CAMPAIGN = 10
 SHORT_TURNS = {"tick": "0.5", "quantum": "0.3", "first": "0.2"}
 
 
-def policies(binary):
-    """Every policy that needs no file, with short turns."""
+def model(binary, folder):
+    """A small model for the policy `learned`. How well it decides is another matter."""
+    file = folder / "model.safetensors"
+    command = [binary, "learn", "train", "--env", "classroom", "--cluster", "gpu:4", "--algo", "es", "--steps", "2000", "--seed", "1", "-o", str(file)]
+    subprocess.run(command, capture_output=True, check=True)
+    return file
+
+
+def policies(binary, learned):
+    """Every policy, with short turns; `learned` is the model of those that need one."""
     listed = json.loads(subprocess.run([binary, "policies", "--json"], capture_output=True, check=True).stdout)
     specs = []
     for policy in listed:
         names = [parameter["name"] for parameter in policy["parameters"]]
         if "model" in names:
+            specs.append(f"{policy['name']}:model={learned}")
             continue
         turns = ",".join(f"{name}={value}" for name, value in SHORT_TURNS.items() if name in names)
         specs.append(f"{policy['name']}:{turns}" if turns else policy["name"])
@@ -57,7 +66,9 @@ def clock(folder):
 def campaign(options, number, spec, library, rounds, deadline, sums):
     """One daemon, some rounds. Gives the number of rounds."""
     dice = random.Random(f"{options.seed}/{number}")
-    world = World(options.binary, spec, library)
+    mechanism = dice.choice(("event", "rounds"))
+    sums["mechanisms"].add(mechanism)
+    world = World(options.binary, spec, mechanism, library)
     try:
         world.begin()
         oracle = Oracle(world)
@@ -96,14 +107,14 @@ def main():
     # Nothing stays behind when it is told to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options.binary = os.path.abspath(options.binary)
-    specs = policies(options.binary)
-    random.Random(options.seed).shuffle(specs)
-    sums = {"jobs": 0, "refusals": 0, "starts": 0, "submit_seconds": [], "deeds": {}, "policies": set()}
+    sums = {"jobs": 0, "refusals": 0, "starts": 0, "submit_seconds": [], "deeds": {}, "policies": set(), "mechanisms": set()}
     since, played = time.monotonic(), 0
     deadline = since + options.seconds
     with tempfile.TemporaryDirectory(prefix="rota-clock-") as folder:
         Path(folder).chmod(0o755)
         library = clock(Path(folder))
+        specs = policies(options.binary, model(options.binary, Path(folder)))
+        random.Random(options.seed).shuffle(specs)
         number = options.campaign or 0
         while played < options.rounds and (played == 0 or time.monotonic() < deadline):
             spec = specs[number % len(specs)]
@@ -125,7 +136,7 @@ def main():
     users = 3 if os.geteuid() == 0 else 1
     print(
         f"chaos: {played} rounds in {time.monotonic() - since:.0f} s without a finding (seed {options.seed}): {users} users, {sums['jobs']} jobs, "
-        f"{sums['starts']} starts of the daemon, {sums['refusals']} acts on others refused, {len(sums['policies'])} of {len(specs)} policies, "
+        f"{sums['starts']} starts of the daemon, {sums['refusals']} acts on others refused, {len(sums['policies'])} of {len(specs)} policies under {' and '.join(sorted(sums['mechanisms']))}, "
         f"submit p99 {waits[int(len(waits) * 0.99) - 1] * 1000:.0f} ms"
     )
     print("deeds: " + ", ".join(f"{name} {count}" for name, count in sorted(sums["deeds"].items())))

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from world import GPUS_ALL, GPUS_FEWER, SCRIPT, Finding
+from world import GPUS_ALL, GPUS_FEWER, SCRIPT, USERS_PYTHON, Finding
 
 DAY_SECONDS = 86400
 
@@ -46,7 +46,7 @@ class Deeds:
             code, retries = self.dice.choice((0, 0, 0, 0, 1, 7)), self.dice.choice((0, 0, 0, 1))
             self.keys += 1
             body = {
-                "command": ["sh", "-c", SCRIPT, "job", str(user.marks), str(self.world.locks), str(self.dice.choice((0, 0.05, 0.2, 0.5))), str(code)],
+                "command": ["sh", "-c", SCRIPT, "job", *self.arguments(user, code)],
                 "cwd": "/",
                 "env": [["PATH", os.defpath]],
                 "gpus": self.dice.choice((0, 1, 1, 1, 2)),
@@ -58,6 +58,7 @@ class Deeds:
                 "preemptible": self.dice.random() < 0.4,
                 "hold": self.dice.random() < 0.1,
             }
+            self.make_leave_well(body, user, code)
             if self.dice.random() < 0.5:
                 body["estimate_seconds"] = self.dice.choice((0.1, 1, 60))
             if body["gpus"] == 1 and self.dice.random() < 0.25:
@@ -65,6 +66,18 @@ class Deeds:
             if self.dice.random() < 0.1:
                 body["array"] = [1, 2, 3]
             self.send(user, body, code, retries)
+
+    def arguments(self, user, code):
+        """What every job is told: where its marks go, where the locks of GPUs are, how long it works, and how it ends."""
+        return [str(user.marks), str(self.world.locks), str(self.dice.choice((0, 0.05, 0.2, 0.5))), str(code)]
+
+    def make_leave_well(self, body, user, code):
+        """Some jobs save and leave when they are told to: by a signal, or by their lease."""
+        kind = self.dice.random()
+        if kind < 0.2:
+            body |= {"preemptible": True, "preempt": {"signal": "USR1", "grace_seconds": 2, "to": self.dice.choice(("main", "all"))}}
+        elif kind < 0.4 and USERS_PYTHON.exists():
+            body |= {"preemptible": True, "grace_seconds": 5, "command": [str(USERS_PYTHON), str(self.world.leased), *self.arguments(user, code)]}
 
     def send(self, user, body, code, retries):
         since = time.monotonic()

@@ -17,9 +17,16 @@ GPUS_ALL = "a100:3,t4:2"
 GPUS_FEWER = "a100:3,t4:1"
 UIDS = (20001, 20002, 20003)
 READY_SECONDS = 60
+# A round is long enough for jobs to have turns, and short enough for several of them in a campaign.
+ROUND_SECONDS = "0.5"
+
+# The Python that users can run; jobs with leases need it.
+USERS_PYTHON = Path("/usr/bin/python3")
 
 # Each job takes a lock for each of its GPUs: a GPU that is given to two jobs is noticed by the jobs themselves.
 SCRIPT = """
+# A job that is told by this signal leaves at its next word, and goes on later.
+trap 'exit 85' USR1
 number=3
 for gpu in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do
   eval "exec $number<\\"$2/$gpu\\""
@@ -78,7 +85,7 @@ class User:
 class World:
     """A daemon, its state directory and its users."""
 
-    def __init__(self, binary, policy, clock):
+    def __init__(self, binary, policy, mechanism, clock):
         self.is_root = os.geteuid() == 0
         self.folder = Path(tempfile.mkdtemp(prefix="rota-chaos-"))
         self.folder.chmod(0o755)
@@ -92,6 +99,10 @@ class World:
         self.locks = self.folder / "gpus"
         self.locks.mkdir(mode=0o755)
         self.policy = policy
+        self.mechanism = mechanism
+        self.leased = self.folder / "leased.py"
+        shutil.copy(HERE / "leased.py", self.leased)
+        self.leased.chmod(0o644)
         self.gpus = GPUS_ALL
         self.clock_seconds = 0
         self.daemon = None
@@ -122,6 +133,8 @@ class World:
 
     def command(self):
         arguments = ["up", "--foreground", "--state", str(self.state), "--virtual-gpus", self.gpus, "--port", "0"]
+        if self.mechanism == "rounds":
+            arguments += ["--mechanism", "rounds", "--round", ROUND_SECONDS]
         # The first start chooses the policy; later ones find it in the database.
         return [str(self.binary), *arguments, *(["--policy", self.policy] if self.lives == 0 else [])]
 

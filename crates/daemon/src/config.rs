@@ -245,6 +245,8 @@ pub struct Quota {
 pub struct Users {
     /// Administrators, who may change all jobs. Root and the daemon's own user always are.
     pub admins: Vec<String>,
+    /// Users do not see the names, commands, folders and reasons of each other's jobs. Administrators do.
+    pub private: bool,
     /// The quota of users without one of their own.
     pub default: Quota,
     /// The quotas of single users, by name.

@@ -133,6 +133,7 @@ fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
 /// It is long because it is a list: the parts of the daemon, in the order in which they need each other. In pieces the order would be hidden.
 pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
     let uid = rustix::process::geteuid().as_raw();
+    let job_limits = rota_exec::ResourceLimits::of_this_process();
     let files_before = raise_files();
     let _lock = take_state_dir(&options.state_dir, uid)?;
     let state_dir = options.state_dir.canonicalize().map_err(doing(options.state_dir.display().to_string()))?;
@@ -214,6 +215,8 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
         estimates,
         watchmen: WatchmenRoutes::new(config.watchmen.clone(), devices.iter().map(|device| device.index).collect(), keeper),
         notify: news,
+        job_limits,
+        is_private: config.users.private,
         metrics_open: config.http.metrics == MetricsAccess::Open && config.http.bind.is_loopback(),
     });
     let (http, watchmen) = (ports.http.clone(), ports.clients.as_ref().and_then(|port| port.local_addr().ok()));
@@ -326,7 +329,7 @@ impl Ports {
     fn serve(self, site: &Arc<Site>, config: &Config, runtime: &tokio::runtime::Runtime) {
         let (told, relayed) = (site.board.listen(), Arc::clone(site));
         runtime.spawn(async move { relayed.relay.run(told).await });
-        runtime.spawn(give_back_memory());
+        runtime.spawn(give_back_memory(Arc::clone(site)));
         let listener = Listener {
             seats: Arc::new(Seats::new(&config.limits, site.daemon_uid)),
             own_seats: None,
@@ -349,12 +352,23 @@ impl Ports {
 /// How often memory that was freed goes back to the system.
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(15);
 
-/// Gives freed memory back to the system now and then, on a thread that nobody waits for.
-async fn give_back_memory() {
+/// How long the queue has to free what it keeps before the freed memory goes back.
+const FREE_FIRST: Duration = Duration::from_secs(1);
+
+/// Frees memory that is kept for speed only and gives freed memory back to the system, now and then, on a thread that nobody waits for.
+async fn give_back_memory(site: Arc<Site>) {
     loop {
         tokio::time::sleep(GIVE_BACK_EVERY).await;
+        // A queue that has ended needs no memory.
+        _ = site.inbox.send(Message::Rest);
+        tokio::time::sleep(FREE_FIRST).await;
+        let site = Arc::clone(&site);
+        let work = move || {
+            site.archives.rest();
+            rota_exec::give_back_memory();
+        };
         // It cannot fail; a runtime that ends ends this, too.
-        _ = tokio::task::spawn_blocking(rota_exec::give_back_memory).await;
+        _ = tokio::task::spawn_blocking(work).await;
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rota_exec::{Adopted, ExitRecord, Launcher, RunSpec, Supervisor, adopt};
+use rota_exec::{Adopted, ExitRecord, Launcher, ResourceLimits, RunSpec, Supervisor, adopt};
 use rustix::event::{PollFd, PollFlags, poll};
 
 type Failure = Box<dyn std::error::Error>;
@@ -86,6 +86,7 @@ fn spec(dir: &Path, command: &[&str]) -> RunSpec {
         cpus_max: None,
         cgroup: None,
         devices: None,
+        resource_limits: ResourceLimits::default(),
         no_new_privileges: false,
     }
 }

@@ -48,6 +48,7 @@ pub use local::launch::{LaunchError, Launcher, Supervisor};
 pub use local::leftovers::{job_processes, job_processes_in, kill_leftovers};
 pub use local::nursery::nurse;
 pub use local::record::{Cause, ExitRecord};
+pub use local::rlimits::{ResourceLimitError, ResourceLimits};
 pub use local::spec::{MARK, RunAs, RunSpec};
 pub use local::supervise::supervise;
 pub use local::taken::{Taken, taken};

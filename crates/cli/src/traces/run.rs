@@ -3,7 +3,7 @@
 use crate::args::RunTraceArgs;
 use crate::inputs::{load_table, load_trace};
 use crate::live::client::Client;
-use crate::live::jobs::environment;
+use crate::live::jobs::{environment, rlimits};
 use crate::output;
 use anyhow::{Context, bail};
 use rota_core::{Job, Workload};
@@ -107,6 +107,7 @@ fn plain(job: &Job, workload: &Workload, cwd: &Path) -> Submit {
     Submit {
         cwd: Text::from(cwd.as_os_str()),
         env: environment().into(),
+        rlimits: rlimits(),
         gpus: job.gpus,
         priority: job.priority,
         weight: job.weight,

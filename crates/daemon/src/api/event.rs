@@ -18,6 +18,20 @@ pub struct LiveEvent {
     pub detail: serde_json::Value,
 }
 
+/// Details that may hold what a job's owner wrote: a command, a folder, the name of a checkpoint.
+const WORDS: [&str; 3] = ["reason", "why", "checkpoint"];
+
+impl LiveEvent {
+    /// The same event without what the owner of a job wrote.
+    #[must_use]
+    pub fn without_words(mut self) -> Self {
+        if let Some(detail) = self.detail.as_object_mut().filter(|_| self.job.is_some()) {
+            detail.retain(|name, _| !WORDS.contains(&name.as_str()));
+        }
+        self
+    }
+}
+
 /// What went wrong, in the form of RFC 9457.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {

@@ -108,6 +108,11 @@ pub struct Submit {
     #[serde(default, skip_serializing_if = "is_empty")]
     #[schema(value_type = Vec<(Text, Text)>)]
     pub env: Arc<Vec<(Text, Text)>>,
+    /// Limits of the job's resources, as `core=0:unlimited,nofile=1024:4096`: soft and hard. None is above the daemon's own hard limit;
+    /// what is not named is limited as for the daemon. `rota submit` sends those of its shell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub rlimits: Option<Arc<str>>,
     /// GPUs it needs at once; 0 runs it on the processor alone.
     #[serde(default = "one")]
     pub gpus: u32,
@@ -257,6 +262,7 @@ pub(crate) fn plain_submit() -> Submit {
         command: Arc::new(vec![Text::from("claim")]),
         cwd: Text::from("/"),
         env: Arc::default(),
+        rlimits: None,
         gpus: 1,
         gpu_ids: Vec::new(),
         gpu_types: Vec::new(),

@@ -66,3 +66,42 @@ impl Limits {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    /// The rows of docs/limits.md: the default and the settings of each limit.
+    fn rows() -> Vec<(String, Vec<String>)> {
+        let text = include_str!("../../../../docs/limits.md");
+        let rows = text.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>()).filter(|cells| cells.len() == 6);
+        let settings = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+        rows.map(|cells| (cells[2].replace(',', ""), settings(cells[3]))).collect()
+    }
+
+    /// The default value of a setting, by its path in the configuration.
+    fn default_of(path: &str) -> Option<serde_json::Value> {
+        let config = serde_json::to_value(Config::default()).unwrap();
+        path.split('.').try_fold(config, |value, key| value.get(key).cloned())
+    }
+
+    #[test]
+    fn every_limit_is_in_the_documentation_with_its_default() {
+        let rows = rows();
+        for (setting, value) in default_of("limits").unwrap().as_object().unwrap() {
+            let path = format!("limits.{setting}");
+            let row = rows.iter().find(|(_, settings)| settings.contains(&path));
+            let (default, _) = row.unwrap_or_else(|| panic!("docs/limits.md does not tell of `{path}`"));
+            // 2048 KiB are 2 MiB.
+            let value = value.as_u64().map(|value| if setting == "command_kib" { value / 1024 } else { value }).unwrap();
+            assert!(default.split_whitespace().any(|word| word == value.to_string()), "`{path}` is {value}, not `{default}`");
+        }
+    }
+
+    #[test]
+    fn every_setting_that_the_documentation_names_is_one() {
+        let named = rows().into_iter().flat_map(|(_, settings)| settings).filter(|setting| setting.contains('.'));
+        let unknown = named.filter(|setting| default_of(setting).is_none()).collect::<Vec<_>>();
+        assert!(unknown.is_empty(), "docs/limits.md names settings that there are not: {unknown:?}");
+    }
+}

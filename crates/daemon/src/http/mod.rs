@@ -7,6 +7,7 @@ mod auth;
 pub(crate) mod connections;
 mod describe;
 mod page;
+pub(crate) mod privacy;
 mod problem;
 mod rates;
 mod responses;

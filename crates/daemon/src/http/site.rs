@@ -1,5 +1,6 @@
 //! The site: what all routes share, and how they ask the queue and read the past.
 
+use super::privacy::Viewer;
 use super::problem::Problem;
 use super::routes::lists::Lists;
 use super::routes::watchmen::WatchmenRoutes;
@@ -38,6 +39,10 @@ pub struct Site {
     pub(crate) simulations: Simulations,
     pub(crate) watchmen: WatchmenRoutes,
     pub(crate) notify: Sender<crate::notify::NotifierMessage>,
+    /// The limits of resources that jobs have if they ask for no others.
+    pub(crate) job_limits: rota_exec::ResourceLimits,
+    /// Whether users see no details of each other's jobs.
+    pub(crate) is_private: bool,
     /// Whether `/metrics` needs no token.
     pub(crate) metrics_open: bool,
 }
@@ -76,29 +81,32 @@ impl Site {
         self.archives.read(query)
     }
 
-    /// A job as its users see it.
-    pub(crate) async fn find(self: &Arc<Self>, id: u64) -> Result<api::Job, Problem> {
+    /// A job as the viewer sees it.
+    pub(crate) async fn find(self: &Arc<Self>, id: u64, viewer: &Viewer) -> Result<api::Job, Problem> {
         let present = {
             let view = self.board.read();
-            view.jobs.get(&id).map(|record| whole(view.job(record, &self.state_dir), record))
+            view.jobs.get(&id).map(|record| viewer.job(record, whole(view.job(record, &self.state_dir), record)))
         };
         match present {
             Some(job) => Ok(job),
-            None => self.aside(move |site| site.job(id)).await,
+            None => {
+                let viewer = viewer.clone();
+                self.aside(move |site| site.job(id, &viewer)).await
+            }
         }
     }
 
     /// The same as [`Self::find`], to be called inside of [`Self::aside`].
-    pub(crate) fn job(&self, id: u64) -> Result<api::Job, Problem> {
+    pub(crate) fn job(&self, id: u64, viewer: &Viewer) -> Result<api::Job, Problem> {
         {
             let view = self.board.read();
             if let Some(record) = view.jobs.get(&id) {
-                return Ok(whole(view.job(record, &self.state_dir), record));
+                return Ok(viewer.job(record, whole(view.job(record, &self.state_dir), record)));
             }
         }
         let record = self.past(|archive| archive.job(id))?;
         let record = record.ok_or_else(|| Problem::from(crate::queue::world::no_such_job(id)))?;
-        Ok(whole(record.view(&self.state_dir, None, None), &record))
+        Ok(viewer.job(&record, whole(record.view(&self.state_dir, None, None), &record)))
     }
 }
 

@@ -170,6 +170,8 @@ pub enum Message {
     Policy(String, Caller, Reply<()>),
     /// A job asks for its lease, or has saved its work.
     Lease(LeaseRequest, Reply<()>),
+    /// Give back memory that is kept for speed only.
+    Rest,
     /// End; jobs run on.
     Shutdown,
 }

@@ -10,7 +10,8 @@ use crate::machine::platform::Run;
 use crate::queue::endings::signal_number;
 use crate::store::record::JobRecord;
 use rota_exec::{
-    KnownRun, Limits, LogSettings, MpsSettings, Node, NodeName, Notice, Place, Reach, RunAs, RunIdentity, RunKey, RunRequest,
+    KnownRun, Limits, LogSettings, MpsSettings, Node, NodeName, Notice, Place, Reach, ResourceLimits, RunAs, RunIdentity, RunKey,
+    RunRequest,
 };
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -132,6 +133,7 @@ impl RunRequests {
                 memory_max_bytes: ask.host_memory_mib.map(|memory| memory << 20),
                 cpus_max: ask.cpus,
             },
+            resource_limits: resource_limits(record)?,
             notice: self.notice(record),
             mps,
         })
@@ -224,6 +226,12 @@ impl RunRequests {
 /// The run that a record is about: its last attempt.
 pub fn run_of(record: &JobRecord) -> RunKey {
     RunKey { job: record.id, attempt: record.attempts }
+}
+
+/// The limits of the shell that a job was submitted from.
+fn resource_limits(record: &JobRecord) -> Result<ResourceLimits, String> {
+    let text = record.spec.ask.rlimits.as_deref().unwrap_or_default();
+    text.parse().map_err(|error: rota_exec::ResourceLimitError| error.to_string())
 }
 
 fn seconds(value: f64) -> Duration {

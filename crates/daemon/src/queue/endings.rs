@@ -25,8 +25,9 @@ const NO_STEPS: &str =
 const KILL: i32 = 9;
 /// A run that leaves by itself sooner than this is started again only after as long.
 const LEFT_SOON_NS: u64 = 1_000_000_000;
-/// A machine that could not make a process may be able to a little later.
-const LAUNCH_AGAIN_NS: u64 = 10_000_000_000;
+/// A machine that could not start a run is tried again after this time, which doubles with the attempts up to the longest.
+const LAUNCH_AGAIN_MIN_NS: u64 = 1_000_000_000;
+const LAUNCH_AGAIN_MAX_NS: u64 = 10_000_000_000;
 
 impl<P: Platform> LiveWorld<P> {
     pub(crate) fn take_ends(&mut self, ends: Vec<(u64, u32, Outcome)>, state: &State, events: &mut Vec<Event>) {
@@ -121,11 +122,7 @@ impl<P: Platform> LiveWorld<P> {
                 if record.state.has_gpus() { End::Finished } else { End::Cancelled }
             }
             Outcome::NeverStarted | Outcome::NotLaunched(_) if record.cancel => End::Cancelled,
-            Outcome::NotLaunched(why) => {
-                after.reason = Some(format!("this machine could not start it: {why}"));
-                after.not_before = Some(now.0 + LAUNCH_AGAIN_NS);
-                End::Evicted
-            }
+            Outcome::NotLaunched(why) => self.end_for_want_of_room(why, &mut after),
             Outcome::NeverStarted => {
                 after.reason = None;
                 End::Evicted
@@ -149,7 +146,8 @@ impl<P: Platform> LiveWorld<P> {
                 self.end_of_exit(record, exit, &mut after)
             }
         };
-        if matches!(outcome, Outcome::NeverStarted | Outcome::NotLaunched(_)) {
+        let had_no_room = matches!(outcome, Outcome::Ended(exit) if exit.cause == Cause::NoRoom);
+        if had_no_room || matches!(outcome, Outcome::NeverStarted | Outcome::NotLaunched(_)) {
             // It had GPUs on paper only.
             after.ended_ns = record.started_ns;
         }
@@ -159,6 +157,14 @@ impl<P: Platform> LiveWorld<P> {
             after.not_before = Some(now.0 + (delay * 1e9) as u64);
         }
         (end, after)
+    }
+
+    /// The end of a run that this machine could not start. The job waits, and is tried again a little later.
+    fn end_for_want_of_room(&self, why: &str, after: &mut RunReport) -> End {
+        after.reason = Some(format!("this machine could not start it: {why}"));
+        let pause = LAUNCH_AGAIN_MIN_NS << after.attempt.saturating_sub(1).min(16);
+        after.not_before = Some(self.platform.now().0 + pause.min(LAUNCH_AGAIN_MAX_NS));
+        End::Evicted
     }
 
     /// The end of a job that was asked to make room for others. One that can save says by its exit how that went.
@@ -202,6 +208,9 @@ impl<P: Platform> LiveWorld<P> {
             Some(true) => return End::Evicted,
             Some(false) => return end_of_loss(record, End::Crashed),
             None => {}
+        }
+        if exit.cause == Cause::NoRoom && !record.cancel {
+            return self.end_for_want_of_room(exit.message.as_deref().unwrap_or("it has no room"), after);
         }
         let reason = &mut after.reason;
         let stopped_for = record.stop_cause.clone().or_else(|| record.cancel.then_some(StopCause::Cancel));

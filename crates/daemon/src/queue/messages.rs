@@ -52,6 +52,7 @@ impl<P: Platform> LiveWorld<P> {
                 self.write_samples(self.platform.wall_ns() / 1_000_000_000);
                 _ = reply.send(Ok(()));
             }
+            Message::Rest => self.journal.store.release_memory(),
             Message::Tokens(change, reply) => _ = reply.send(self.change_tokens(change)),
             Message::Profiles(caller, reply) => _ = reply.send(Ok(self.profiles_of(&caller))),
             Message::Forget(class, caller, reply) => _ = reply.send(self.forget_profile(class, &caller, state, events)),

@@ -48,6 +48,8 @@ pub struct Past {
     pub until_ns: Option<i64>,
     /// Only those with this in their name or their command, in lower case.
     pub text: Option<String>,
+    /// The text is looked for in the jobs of this user only.
+    pub text_of: Option<u32>,
     /// No more than this.
     pub limit: usize,
 }
@@ -115,7 +117,7 @@ impl Archive {
             let parameters = parameters.as_slice();
             let reader = JobReader::new(connection);
             let records = query.query_map(parameters, |row| reader.read(row))?.filter(|record| match (record, &past.text) {
-                (Ok(record), Some(text)) => crate::http::says(record, text),
+                (Ok(record), Some(text)) => past.text_of.is_none_or(|uid| uid == record.uid) && crate::http::says(record, text),
                 (Ok(_), None) => true,
                 // One row that cannot be read does not hide the others; `rota check` names it.
                 (Err(error), _) => !is_of_one_row(error),

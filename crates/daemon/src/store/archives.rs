@@ -26,6 +26,12 @@ impl Archives {
         Archive::open(&self.path, self.access)
     }
 
+    /// Closes the connections that nobody uses now, and with them the pages that each keeps in memory.
+    pub fn rest(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(idle);
+    }
+
     /// Reads with a connection of its own. The disk may be slow, so that async code must not call this.
     pub fn read<T>(&self, query: impl FnOnce(&Archive) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();

@@ -134,6 +134,12 @@ impl Store {
         _ = self.connection.busy_timeout(BUSY_MAX);
     }
 
+    /// Gives back the memory of pages that are kept for the next writes.
+    pub fn release_memory(&self) {
+        // Nothing is lost if it fails.
+        _ = self.connection.execute_batch("PRAGMA shrink_memory");
+    }
+
     /// Does everything in `change` or nothing, and returns only when it is on the disk.
     pub fn transaction<T>(
         &mut self,

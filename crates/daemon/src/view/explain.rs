@@ -2,6 +2,7 @@
 
 use crate::api::{Blocker, Explanation, JobState};
 use crate::clock::rfc3339;
+use crate::http::privacy::Viewer;
 use crate::machine::platform::{Caller, Platform, Refusal, RefusalKind};
 use crate::queue::world::{LiveWorld, no_such_job};
 use crate::store::record::JobRecord;
@@ -16,11 +17,13 @@ fn blocker(kind: &str, text: String) -> Blocker {
 }
 
 impl<P: Platform> LiveWorld<P> {
-    pub(crate) fn explain(&self, id: u64, _: &Caller, state: &State) -> Result<Explanation, Refusal> {
+    pub(crate) fn explain(&self, id: u64, caller: &Caller, state: &State) -> Result<Explanation, Refusal> {
+        let viewer = &Viewer::of(caller, self.config.users.private);
         let Some(record) = self.records.jobs.get(&id) else {
             let record = self.journal.store.job(id).map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))?;
             let record = record.ok_or_else(|| no_such_job(id))?;
-            let reason = record.reason.clone().unwrap_or_else(|| format!("it is {}", record.state.word()));
+            let told = record.reason.clone().filter(|_| viewer.sees(record.uid));
+            let reason = told.unwrap_or_else(|| format!("it is {}", record.state.word()));
             return Ok(Explanation { id, state: record.state, reason, blockers: Vec::new(), earliest_start: None });
         };
         if record.state.has_gpus() {
@@ -39,7 +42,7 @@ impl<P: Platform> LiveWorld<P> {
         let mut blockers = Vec::new();
         for reason in reasons.unwrap_or_default() {
             match reason {
-                WaitReason::Held => blockers.extend(self.hold_blockers(record)),
+                WaitReason::Held => blockers.extend(self.hold_blockers(record, viewer)),
                 WaitReason::Dependencies(jobs) => blockers.extend(jobs.iter().filter_map(|job| self.dependency_blocker(*job))),
                 WaitReason::Drained => {
                     let text = "the queue is drained: nothing is started until `rota resume`";
@@ -47,7 +50,7 @@ impl<P: Platform> LiveWorld<P> {
                 }
                 WaitReason::Promised { gpus, after } => blockers.push(self.promise_blocker(&gpus, &after)),
                 WaitReason::Order { free } => blockers.push(self.order_blocker(record, &free)),
-                WaitReason::Gpus { free, blocked } => blockers.extend(self.gpu_blockers(record, &free, &blocked)),
+                WaitReason::Gpus { free, blocked } => blockers.extend(self.gpu_blockers(record, viewer, &free, &blocked)),
             }
         }
         if let Some(problem) = self.board.read().warnings.get("store") {
@@ -65,7 +68,7 @@ impl<P: Platform> LiveWorld<P> {
     }
 
     /// The holds on a job, in words.
-    fn hold_blockers(&self, record: &JobRecord) -> Vec<Blocker> {
+    fn hold_blockers(&self, record: &JobRecord, viewer: &Viewer) -> Vec<Blocker> {
         let mut blockers = Vec::new();
         if record.user_hold {
             blockers.push(blocker("hold", format!("it is held; `rota release {}` lets it go", record.id)));
@@ -73,7 +76,7 @@ impl<P: Platform> LiveWorld<P> {
         if let Some(due) = record.not_before {
             let ahead = due.saturating_sub(self.platform.now().0).cast_signed();
             let at = rfc3339(self.platform.wall_ns() + ahead);
-            let why = record.reason.as_deref().unwrap_or("it failed");
+            let why = record.reason.as_deref().filter(|_| viewer.sees(record.uid)).unwrap_or("it failed");
             blockers.push(blocker("retry", format!("attempt {} ended: {why}; it is tried again at {at}", record.attempts)));
         }
         if record.quota_hold {
@@ -116,20 +119,20 @@ impl<P: Platform> LiveWorld<P> {
     }
 
     /// For each GPU the job might use, why it does not have it, in words.
-    fn gpu_blockers(&self, record: &JobRecord, free: &[GpuId], blocked: &[(GpuId, GpuBlocker)]) -> Vec<Blocker> {
+    fn gpu_blockers(&self, record: &JobRecord, viewer: &Viewer, free: &[GpuId], blocked: &[(GpuId, GpuBlocker)]) -> Vec<Blocker> {
         if record.spec.ask.gpus == 0 {
             return vec![blocker("order", "all processor slots are taken".to_owned())];
         }
         let free = (!free.is_empty()).then(|| blocker("gpu", format!("GPU {} is free", self.indices(free))));
         let blocked = blocked.iter().filter_map(|(gpu, found)| {
             let device = self.devices.machine.device(*gpu)?;
-            Some(Blocker { gpu: Some(device.index), ..self.gpu_blocker(*gpu, &format!("GPU {}", device.index), found)? })
+            Some(Blocker { gpu: Some(device.index), ..self.gpu_blocker(*gpu, &format!("GPU {}", device.index), viewer, found)? })
         });
         free.into_iter().chain(blocked).collect()
     }
 
     /// Why a GPU cannot take a job, in words.
-    fn gpu_blocker(&self, gpu: GpuId, name: &str, found: &GpuBlocker) -> Option<Blocker> {
+    fn gpu_blocker(&self, gpu: GpuId, name: &str, viewer: &Viewer, found: &GpuBlocker) -> Option<Blocker> {
         if self.devices.lost.contains(&gpu) {
             return Some(blocker("gpu", format!("{name} is lost")));
         }
@@ -149,6 +152,9 @@ impl<P: Platform> LiveWorld<P> {
                 return Some(blocker("gpu", format!("{name} is lost with its node {node}")));
             }
             GpuBlocker::Outside => return Some(self.held_by_strangers(gpu, name)),
+            GpuBlocker::Group(jobs) | GpuBlocker::Taken(jobs) if !viewer.sees(self.record_at(jobs)?.uid) => {
+                (jobs, format!("{name} runs job {}", self.record_at(jobs)?.id))
+            }
             GpuBlocker::Group(jobs) => {
                 let other = self.record_at(jobs)?;
                 let how = if other.is_under_mps() { format!("under MPS of {}", other.user) } else { "without MPS".to_owned() };

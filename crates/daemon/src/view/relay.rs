@@ -1,9 +1,9 @@
 //! Events for all listeners. The queue wakes one reader, this one, however many listeners there are behind it. While little
 //! happens each event goes on at once; while much does, those of a moment go on together, so that a listener costs few writes.
 
-use crate::view::board::BroadcastEvent;
+use crate::view::board::{BroadcastEvent, frame};
 use bytes::{Bytes, BytesMut};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::broadcast::{self, Receiver, Sender, error::RecvError};
 
@@ -18,12 +18,14 @@ const BATCH_MAX: usize = 512;
 pub struct Batch {
     events: Vec<Arc<BroadcastEvent>>,
     text: Bytes,
+    /// The same without what owners of jobs wrote, once a reader wants it so.
+    without_words: OnceLock<Bytes>,
 }
 
 impl Batch {
     fn new(events: Vec<Arc<BroadcastEvent>>) -> Self {
-        let text = text_of(&events);
-        Self { events, text }
+        let text = text_of(&events, false);
+        Self { events, text, without_words: OnceLock::new() }
     }
 
     /// The number of its last event.
@@ -31,17 +33,22 @@ impl Batch {
         self.events.last().map(|told| told.seq)
     }
 
-    /// The events of the batch that come after an event.
-    pub fn after(&self, seen: Option<u64>) -> Bytes {
+    /// The events of the batch that come after an event, if need be without what owners of jobs wrote.
+    pub fn after(&self, seen: Option<u64>, hides_words: bool) -> Bytes {
         let known = self.events.partition_point(|told| seen.is_some_and(|seen| told.seq <= seen));
-        if known == 0 { self.text.clone() } else { text_of(&self.events[known..]) }
+        match (known, hides_words) {
+            (0, false) => self.text.clone(),
+            (0, true) => self.without_words.get_or_init(|| text_of(&self.events, true)).clone(),
+            _ => text_of(&self.events[known..], hides_words),
+        }
     }
 }
 
-fn text_of(events: &[Arc<BroadcastEvent>]) -> Bytes {
+fn text_of(events: &[Arc<BroadcastEvent>], hides_words: bool) -> Bytes {
     let mut text = BytesMut::new();
     for told in events {
-        text.extend_from_slice(&told.frame());
+        let frame = if hides_words { frame(&(***told).clone().without_words()) } else { told.frame() };
+        text.extend_from_slice(&frame);
     }
     text.freeze()
 }
@@ -135,7 +142,7 @@ mod tests {
     async fn events_of_a_moment_go_on_together_and_only_those_that_are_new_to_a_reader() {
         let batch = heard(3, 1).await.remove(0);
         let ids = |seen: Option<u64>| {
-            let text = String::from_utf8(batch.after(seen).to_vec()).unwrap();
+            let text = String::from_utf8(batch.after(seen, false).to_vec()).unwrap();
             text.lines().filter_map(|line| line.strip_prefix("id: ")).map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(batch.last(), Some(3));

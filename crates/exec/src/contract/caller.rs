@@ -51,6 +51,7 @@ impl<'a> Caller<'a> {
             run_as: None,
             log: LogSettings { bytes_max: 0, files_max: 1 },
             limits: Limits { time: None, grace: Duration::from_mins(10), memory_max_bytes: None, cpus_max: None },
+            resource_limits: crate::ResourceLimits::default(),
             notice: Notice::usual(Duration::from_secs(30)),
             mps: None,
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::NodeName;
-use crate::RunAs;
+use crate::{ResourceLimits, RunAs};
 
 /// One attempt of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -74,6 +74,8 @@ pub struct RunRequest {
     pub log: LogSettings,
     /// What the run may use.
     pub limits: Limits,
+    /// The limits of the shell that the job was submitted from. Each is at most the executor's own hard limit.
+    pub resource_limits: ResourceLimits,
     /// How the run is told that it must save and leave.
     pub notice: Notice,
     /// How the run shares its GPU through MPS; `None` for a run that does not.

@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
 use rustix::thread::{Gid, Uid};
 
 use super::failure::Step;
@@ -38,6 +38,7 @@ pub(crate) struct Program {
     cwd: CString,
     user: Option<(Uid, Gid, Vec<Gid>)>,
     no_new_privileges: bool,
+    resource_limits: Vec<(Resource, Rlimit)>,
 }
 
 impl Program {
@@ -62,7 +63,8 @@ impl Program {
         let group = |gid: &u32| Gid::from_raw(*gid);
         let user = user.map(|user| (Uid::from_raw(user.uid), group(&user.gid), user.groups.iter().map(group).collect()));
         let cwd = c_string(spec.cwd.as_os_str())?;
-        Ok(Self { files, arguments, environment, cwd, user, no_new_privileges: spec.no_new_privileges })
+        let resource_limits = spec.resource_limits.capped();
+        Ok(Self { files, arguments, environment, cwd, user, no_new_privileges: spec.no_new_privileges, resource_limits })
     }
 
     /// Makes the process, which waits at its gate with standard output and error on `output`.
@@ -112,6 +114,10 @@ impl Program {
         duplicate(output, libc::STDOUT_FILENO).map_err(at(Step::Output))?;
         duplicate(output, libc::STDERR_FILENO).map_err(at(Step::Output))?;
         signals::reset_all();
+        // Before the user is changed: the number of processes is looked at there.
+        for (resource, limit) in &self.resource_limits {
+            rustix::process::setrlimit(*resource, *limit).map_err(at(Step::Limits))?;
+        }
         if let Some((uid, gid, groups)) = &self.user {
             rustix::thread::set_thread_groups(groups).map_err(at(Step::User))?;
             rustix::thread::set_thread_res_gid(*gid, *gid, *gid).map_err(at(Step::User))?;

@@ -124,6 +124,7 @@ impl Shared {
             cpus_max: request.limits.cpus_max,
             cgroup: self.settings.cgroup.clone(),
             devices: self.device_filter(request),
+            resource_limits: request.resource_limits.clone(),
             no_new_privileges: self.settings.hardening.no_new_privileges && request.run_as.is_some(),
         }
     }

@@ -23,14 +23,22 @@ pub(crate) enum Step {
     Gate,
     /// Running the program.
     Program,
+    /// Taking over the limits of the user's shell.
+    Limits,
 }
 
 impl Step {
     pub(crate) fn from_number(number: u8) -> Option<Self> {
-        [Self::Session, Self::Output, Self::User, Self::Directory, Self::Gate, Self::Program]
+        [Self::Session, Self::Output, Self::User, Self::Directory, Self::Gate, Self::Program, Self::Limits]
             .into_iter()
             .find(|step| *step as u8 == number)
     }
+}
+
+/// Whether an error says that the machine has no room now: on the disk, in memory, for files or processes. That is not the job's fault.
+pub(crate) fn is_want_of_room(error: &io::Error) -> bool {
+    use libc::{EAGAIN, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC};
+    error.raw_os_error().is_some_and(|number| [ENOSPC, EDQUOT, ENOMEM, EAGAIN, EMFILE, ENFILE].contains(&number))
 }
 
 /// What to tell the job's owner.
@@ -42,6 +50,7 @@ pub(crate) fn explain(spec: &RunSpec, step: Step, error: &io::Error) -> String {
             let uid = spec.run_as.as_ref().map_or(0, |user| user.uid);
             format!("cannot become user {uid}: {error}; start the daemon as root, or submit as the user it runs as")
         }
+        Step::Limits => format!("cannot take over the limits of the shell it was submitted from: {error}"),
         Step::Session | Step::Output => format!("cannot set up a process: {error}"),
         Step::Gate => "the supervisor ended before the job could start".to_owned(),
     }
@@ -96,6 +105,9 @@ fn explain_program(spec: &RunSpec, error: &io::Error) -> String {
             )
         }
         io::ErrorKind::ArgumentListTooLong => format!("`{shown}`: arguments and environment are too long; pass them in a file"),
+        _ if error.raw_os_error() == Some(libc::EAGAIN) => {
+            format!("`{shown}`: {} has as many processes as its limit (`ulimit -u`) permits", who(spec))
+        }
         _ if error.raw_os_error() == Some(libc::ENOEXEC) => {
             format!("`{shown}`: not a program this machine can run; it may be built for another system")
         }

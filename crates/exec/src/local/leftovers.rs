@@ -2,9 +2,9 @@
 //!
 //! While the supervisor lives, everything below it is the job's. Once it was killed, its main process is killed with
 //! it, and the others are children of whoever reaps orphans. Then a process is the job's only if that can be proved:
-//! it is the main process; or in the job's cgroup; or carries the run directory in its environment; or is in the main
-//! process's session and holds the job's output pipe, which no other process has; or stems from one of these, or shares
-//! the main process's session with one.
+//! it is the main process; or in the job's cgroup; or in the job's audit session; or carries the run directory in its
+//! environment; or is in the main process's session and holds the job's output pipe, which no other process has; or stems
+//! from one of these, or shares the main process's session with one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 
+use super::audit;
 use super::cgroup::JobCgroup;
 use super::identity::{boot_id, is_shortage, open_process};
 use super::spec::MARK;
@@ -134,7 +135,7 @@ fn proven(taken: &Taken, table: &ProcessTable) -> io::Result<BTreeSet<Member>> {
     for (pid, stat) in table.iter() {
         // Nothing of the job is older than its supervisor.
         if stat.start_ticks >= taken.supervisor.start_ticks
-            && (is_marked(pid, &mark)? || (Some(stat.session) == session && holds(pid, &pipe)?))
+            && (is_audited(pid, taken)? || is_marked(pid, &mark)? || (Some(stat.session) == session && holds(pid, &pipe)?))
         {
             found.extend(table.member(pid));
         }
@@ -147,6 +148,11 @@ fn proven(taken: &Taken, table: &ProcessTable) -> io::Result<BTreeSet<Member>> {
     found.extend(table.descendants(found.iter().map(|member| member.pid)));
     found.retain(|member| !ourselves.contains(&member.pid));
     Ok(found)
+}
+
+fn is_audited(pid: u32, taken: &Taken) -> io::Result<bool> {
+    let Some(session) = taken.audit_session else { return Ok(false) };
+    Ok(known(audit::session_of(&pid.to_string()))? == Some(session))
 }
 
 fn is_marked(pid: u32, mark: &OsString) -> io::Result<bool> {

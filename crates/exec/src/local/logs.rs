@@ -302,6 +302,7 @@ mod tests {
             cpus_max: None,
             cgroup: None,
             devices: None,
+            resource_limits: crate::ResourceLimits::default(),
             no_new_privileges: false,
         }
     }

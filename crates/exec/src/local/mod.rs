@@ -1,6 +1,7 @@
 //! Jobs on this machine: from the launch by the daemon, through the supervisor, back to the daemon.
 
 pub(crate) mod adopt;
+pub(crate) mod audit;
 pub(crate) mod bytes;
 pub(crate) mod cgroup;
 pub(crate) mod child;
@@ -20,6 +21,7 @@ pub(crate) mod mps;
 pub(crate) mod nursery;
 pub(crate) mod record;
 pub(crate) mod rights;
+pub(crate) mod rlimits;
 pub(crate) mod run_dir;
 pub(crate) mod signals;
 pub(crate) mod spec;

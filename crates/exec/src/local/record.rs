@@ -52,6 +52,8 @@ pub enum Cause {
     OutOfMemory,
     /// It never ran; the message says why and what to do.
     CouldNotStart,
+    /// It never ran, because the machine had no room for it: on the disk, in memory, or for another process. It can be started later.
+    NoRoom,
 }
 
 /// A record always fits: everything in it is bounded, and the message is cut to [`MESSAGE_BYTES_MAX`].

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bytes;
 use super::devices::DeviceFilter;
+use super::rlimits::ResourceLimits;
 use crate::executor::{Notice, RunIdentity};
 
 /// The variable that marks every process of a job with its run directory.
@@ -62,6 +63,9 @@ pub struct RunSpec {
     /// The GPUs that the job may open, where that is enforced; needs `cgroup`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<DeviceFilter>,
+    /// The limits of the shell that the job was submitted from. Each is at most the supervisor's hard limit.
+    #[serde(default, skip_serializing_if = "ResourceLimits::is_empty")]
+    pub resource_limits: ResourceLimits,
     /// Whether the job's programs get no rights that its user does not have, as by `sudo`.
     #[serde(default)]
     pub no_new_privileges: bool,
@@ -116,6 +120,7 @@ mod tests {
                 cpus_max: Some(0.1),
                 cgroup: cgroup.map(PathBuf::from),
                 devices: Some(DeviceFilter { major: 195, minors: vec![0, 2] }),
+                resource_limits: "core=0:unlimited".parse().unwrap(),
                 no_new_privileges: true,
             };
             let text = serde_json::to_string(&spec).unwrap();

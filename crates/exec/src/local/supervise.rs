@@ -13,10 +13,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions};
 
+use super::audit;
 use super::cgroup::JobCgroup;
 use super::child::{Prepared, Program, Report};
 use super::detach::detach;
-use super::failure::{Step, explain};
+use super::failure::{Step, explain, is_want_of_room};
 use super::identity::Identity;
 use super::logs::{Log, OutputPipe, Pumped};
 use super::record::{Cause, ExitRecord, PreparedRecord};
@@ -106,17 +107,25 @@ impl NotStarted {
     fn because(message: impl Into<String>) -> Self {
         Self { cause: Cause::CouldNotStart, message: message.into() }
     }
+
+    /// The machine refused; whether that passes is for its error to say.
+    fn refused(error: &io::Error, message: String) -> Self {
+        Self { cause: if is_want_of_room(error) { Cause::NoRoom } else { Cause::CouldNotStart }, message }
+    }
 }
 
 fn start(dir: &RunDir, names: [&Path; 2], spec: &RunSpec, signals: &Signals) -> Result<Job, NotStarted> {
     let user = whom_to_become(spec)?;
     let path = names[0];
-    let log = Log::open(spec, names, user)
-        .map_err(|error| NotStarted::because(format!("log `{}`: {error}; choose another place for it", spec.log.display())))?;
+    let log = Log::open(spec, names, user).map_err(|error| {
+        NotStarted::refused(&error, format!("log `{}`: {error}; choose another place for it", spec.log.display()))
+    })?;
     let program = Program::new(spec, path, user)
         .map_err(|_| NotStarted::because("command, directory or environment contains a NUL byte; remove it"))?;
-    let system = |error: io::Error| NotStarted::because(format!("this machine could not make a process: {error}"));
+    let system = |error: io::Error| NotStarted::refused(&error, format!("this machine could not make a process: {error}"));
     let own = Identity::of(std::process::id()).map_err(system)?;
+    let owner = spec.run_as.as_ref().map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.uid);
+    let audit_session = audit::begin(owner);
     let output = OutputPipe::new().map_err(system)?;
     let timer = Timer::new().map_err(system)?;
     let mut notes = Vec::new();
@@ -140,6 +149,7 @@ fn start(dir: &RunDir, names: [&Path; 2], spec: &RunSpec, signals: &Signals) -> 
             cgroup: cgroup.0.as_ref().map(|cgroup| cgroup.path().to_owned()),
             mark: path.to_owned(),
             log_pipe: output.inode()?,
+            audit_session,
             notes,
         })
     });
@@ -158,7 +168,7 @@ fn announce(dir: &RunDir, path: &Path, taken: Taken, signals: &Signals) -> Resul
     seal(&taken)
         .and_then(|contents| dir.publish(SUPERVISOR, &contents))
         .and_then(|()| dir.sync())
-        .map_err(|error| NotStarted::because(format!("run directory `{}`: {error}; make room there", path.display())))?;
+        .map_err(|error| NotStarted::refused(&error, format!("run directory `{}`: {error}; make room there", path.display())))?;
     while let Some(told) = signals.next() {
         if told != Told::ChildEnded {
             return Err(NotStarted { cause: Cause::StopRequested, message: "stopped before it was started".to_owned() });
@@ -428,7 +438,8 @@ impl Job {
             message: None,
         };
         if let Some((step, error)) = self.report.failure() {
-            record.cause = Cause::CouldNotStart;
+            let is_passing = error.raw_os_error() == Some(libc::EAGAIN);
+            record.cause = if is_passing { Cause::NoRoom } else { Cause::CouldNotStart };
             (record.code, record.signal) = (None, None);
             record.message = Some(explain(spec, step, &error));
         } else if self.cause.is_none()

@@ -28,6 +28,9 @@ pub struct Taken {
     pub mark: PathBuf,
     /// The pipe behind the job's standard output, by its inode.
     pub log_pipe: u64,
+    /// The audit session that the supervisor and every process of the job are in, if the kernel has given one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit_session: Option<u32>,
     /// What a person should know, such as limits that are not enforced.
     pub notes: Vec<String>,
 }

@@ -38,6 +38,7 @@ fn request(executor: &mut FakeExecutor, run: RunKey, nodes: &[usize], deed: &Fak
         run_as: None,
         log: LogSettings { bytes_max: 0, files_max: 1 },
         limits: Limits { time: None, grace: Duration::from_secs(30), memory_max_bytes: None, cpus_max: None },
+        resource_limits: rota_exec::ResourceLimits::default(),
         notice: Notice::usual(Duration::from_secs(30)),
         mps: None,
     }

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rota_exec::{Adopted, ExitRecord, Launcher, RunSpec, Supervisor, adopt};
+use rota_exec::{Adopted, ExitRecord, Launcher, ResourceLimits, RunSpec, Supervisor, adopt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Longer than anything here takes, however busy the machine is.
@@ -49,6 +49,7 @@ impl Place {
             cpus_max: None,
             cgroup: None,
             devices: None,
+            resource_limits: ResourceLimits::default(),
             no_new_privileges: false,
         }
     }

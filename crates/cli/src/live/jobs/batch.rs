@@ -5,7 +5,7 @@
 use crate::live::args::{BatchArgs, ReportArgs};
 use crate::live::client::Client;
 use crate::live::jobs::batch_file::{self, Header, Row};
-use crate::live::jobs::submit::environment;
+use crate::live::jobs::submit::{environment, rlimits};
 use crate::live::jobs::wait::wait_for;
 use crate::live::text::columns;
 use crate::output;
@@ -133,6 +133,7 @@ fn ask(args: &BatchArgs, entry: &Entry) -> anyhow::Result<Submit> {
         "mps": args.mps,
         "name": format!("{filename} (row {line})"),
         "key": entry.key,
+        "rlimits": rlimits(),
     });
     Ok(serde_json::from_value(ask)?)
 }

@@ -16,5 +16,5 @@ pub use gang::gang;
 pub use queue::queue;
 pub use run::run;
 pub use show::{explain, logs, show};
-pub use submit::{environment, submit};
+pub use submit::{environment, rlimits, submit};
 pub use wait::wait;

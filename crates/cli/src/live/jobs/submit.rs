@@ -33,6 +33,11 @@ pub fn environment() -> Vec<(Text, Text)> {
     std::env::vars_os().map(|(name, value)| (Text::from(name.as_os_str()), Text::from(value.as_os_str()))).collect()
 }
 
+/// The limits of this process's resources, which its jobs are to have.
+pub fn rlimits() -> Option<Arc<str>> {
+    Some(rota_exec::ResourceLimits::of_this_process().to_string().into())
+}
+
 fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
     let here = std::env::current_dir().context("finding the current directory; name one with --cwd")?;
     let cwd = args.cwd.as_ref().map_or_else(|| here.clone(), |dir| here.join(dir));
@@ -56,6 +61,7 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         command: Arc::new(args.command.iter().map(|part| Text::from(part.as_os_str())).collect()),
         cwd: Text::from(cwd.as_os_str()),
         env: Arc::new(env),
+        rlimits: rlimits(),
         gpus: args.gpus,
         gpu_ids: args.gpu_ids.clone(),
         gpu_types: args.gpu_types.clone(),

@@ -52,7 +52,9 @@ async fn events(
     let sent = headers.get("last-event-id").and_then(|value| value.to_str().ok()).and_then(|value| value.trim().parse().ok());
     let place = site.streams.take(&visit.caller)?;
     let tokens = site.board.tokens.changes();
+    let hides_words = !site.viewer(&visit.caller).sees_all();
     let mut reader = Reader {
+        hides_words,
         live: site.relay.listen(),
         missed: Bytes::new(),
         seen: None,
@@ -79,6 +81,8 @@ struct Reader {
     site: Arc<Site>,
     pass: Pass,
     tokens: watch::Receiver<()>,
+    /// Whether the reader gets events without what owners of jobs wrote.
+    hides_words: bool,
     live: broadcast::Receiver<Arc<Batch>>,
     /// Events of the past that are still to be sent.
     missed: Bytes,
@@ -112,7 +116,8 @@ impl Reader {
         self.seen = page.last().map(|event| event.seq).or(self.seen);
         let mut text = BytesMut::new();
         for event in page {
-            text.extend_from_slice(&frame(&event.into()));
+            let event = api::LiveEvent::from(event);
+            text.extend_from_slice(&frame(&if self.hides_words { event.without_words() } else { event }));
         }
         self.missed = text.freeze();
         Ok(())
@@ -154,7 +159,7 @@ impl Reader {
                         continue;
                     };
                     if self.seen.is_none_or(|seen| last > seen) {
-                        let text = batch.after(self.seen);
+                        let text = batch.after(self.seen, self.hides_words);
                         self.seen = Some(last);
                         return Some(text);
                     }

@@ -1,6 +1,7 @@
 //! The past of jobs and GPUs, as one document.
 
 use crate::api;
+use crate::http::privacy::Viewer;
 use crate::http::{Answer, Site, parse_time};
 use crate::machine::platform::{Caller, Message};
 use crate::store::{Past, StoreError};
@@ -17,7 +18,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
 }
 
 impl Site {
-    pub(crate) fn history(&self, since_ns: Option<i64>) -> Result<api::History, StoreError> {
+    pub(crate) fn history(&self, since_ns: Option<i64>, viewer: &Viewer) -> Result<api::History, StoreError> {
         let past = Past { since_ns, limit: usize::MAX, ..Past::default() };
         // A long look, on a connection of its own.
         let archive = self.archives.another()?;
@@ -29,9 +30,10 @@ impl Site {
         let samples = archive.samples(from_s, crate::clock::wall_ns() / 1_000_000_000)?;
         let jobs = records.into_iter().map(|record| {
             let (believed_seconds, share_milli, memory_mib) = self.estimates.of(&record);
+            let ask = api::Submit { command: Arc::new(record.command_in_short()), ..record.spec.ask.clone() };
             api::PastJob {
-                job: record.view(&self.state_dir, None, None),
-                ask: api::Submit { command: Arc::new(record.command_in_short()), ..record.spec.ask.clone() },
+                job: viewer.job(&record, record.view(&self.state_dir, None, None)),
+                ask: viewer.ask(&record, ask),
                 arrived_at_ns: record.arrived_at,
                 believed_seconds,
                 share_milli,
@@ -41,7 +43,7 @@ impl Site {
         });
         let jobs = jobs.collect();
         let view = self.board.read();
-        Ok(api::History { host: self.estimates.host.clone(), gpus: view.gpus.clone(), jobs, samples })
+        Ok(api::History { host: self.estimates.host.clone(), gpus: viewer.gpus(view.gpus.clone()), jobs, samples })
     }
 }
 
@@ -55,8 +57,9 @@ struct HistoryQuery {
 
 /// The jobs, runs and GPU samples of the past.
 #[utoipa::path(get, path = "/api/v1/history", params(HistoryQuery), responses((status = 200, body = api::History), (status = "4XX", body = api::Problem)))]
-async fn history(State(site): State<Arc<Site>>, _: Caller, Query(query): Query<HistoryQuery>) -> Answer<api::History> {
+async fn history(State(site): State<Arc<Site>>, caller: Caller, Query(query): Query<HistoryQuery>) -> Answer<api::History> {
     let since_ns = query.since.as_deref().map(|text| parse_time("since", text)).transpose()?;
     site.ask(Message::Flush).await?;
-    Ok(Json(site.aside(move |site| Ok(site.history(since_ns)?)).await?))
+    let viewer = site.viewer(&caller);
+    Ok(Json(site.aside(move |site| Ok(site.history(since_ns, &viewer)?)).await?))
 }

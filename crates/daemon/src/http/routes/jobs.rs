@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use rota_exec::ResourceLimits;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,6 +44,7 @@ async fn submit(
 ) -> Result<(StatusCode, Json<api::Submitted>), Problem> {
     may_submit(&site, &caller)?;
     take_key(&mut ask, &headers)?;
+    take_rlimits(&mut ask, &site)?;
     let submitted = site.ask(|reply| Message::Submit(Box::new(ask), caller, reply)).await?;
     Ok((StatusCode::CREATED, Json(submitted)))
 }
@@ -56,11 +58,12 @@ async fn submit_many(
     Json(many): Json<api::SubmitMany>,
 ) -> Answer<Vec<api::OneOfMany>> {
     may_submit(&site, &caller)?;
-    let one = |mut ask: api::Submit| {
+    let one = async |mut ask: api::Submit| {
         if ask.env.is_empty() {
             ask.env = Arc::clone(&many.env);
         }
-        site.ask(|reply| Message::Submit(Box::new(ask), caller.clone(), reply))
+        take_rlimits(&mut ask, &site)?;
+        site.ask(|reply| Message::Submit(Box::new(ask), caller.clone(), reply)).await
     };
     let answers = futures_util::future::join_all(many.submits.iter().cloned().map(one)).await;
     let told = |answer: Result<api::Submitted, Problem>| match answer {
@@ -81,6 +84,16 @@ fn take_key(ask: &mut api::Submit, headers: &HeaderMap) -> Result<(), Problem> {
         return refused("`key` and the header Idempotency-Key differ: send one of them");
     }
     ask.key = Some(key.to_owned());
+    Ok(())
+}
+
+/// Checks the limits of a job's resources, and keeps those that the job would not have anyway: they are written down with each job.
+fn take_rlimits(ask: &mut api::Submit, site: &Site) -> Result<(), Problem> {
+    let Some(text) = ask.rlimits.take() else { return Ok(()) };
+    let limits = text.parse::<ResourceLimits>();
+    let limits = limits.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "bad-input", format!("rlimits: {error}")))?;
+    let limits = limits.without(&site.job_limits);
+    ask.rlimits = (!limits.is_empty()).then(|| limits.to_string().into());
     Ok(())
 }
 
@@ -129,7 +142,7 @@ struct ListQuery {
 )]
 async fn list(
     State(site): State<Arc<Site>>,
-    _: Caller,
+    caller: Caller,
     Query(query): Query<ListQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -149,6 +162,7 @@ async fn list(
         text: query.q.as_deref().filter(|text| !text.is_empty()).map(str::to_lowercase),
         limit,
         cursor: query.cursor,
+        viewer: site.viewer(&caller),
     };
     let page = site.page(wanted).await?;
     let link = page.next.map(|cursor| [(header::LINK, query.next(cursor))]);
@@ -190,8 +204,8 @@ impl ListQuery {
 
 /// One job, in full.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}", params(("id" = u64, Path, description = "Its number.")), responses((status = 200, body = api::Job), (status = 404, body = api::Problem)))]
-async fn show(State(site): State<Arc<Site>>, _: Caller, Path(id): Path<u64>) -> Answer<api::Job> {
-    Ok(Json(site.find(id).await?))
+async fn show(State(site): State<Arc<Site>>, caller: Caller, Path(id): Path<u64>) -> Answer<api::Job> {
+    Ok(Json(site.find(id, &site.viewer(&caller)).await?))
 }
 
 /// Another priority for a job that waits or is held.
@@ -202,8 +216,9 @@ async fn change(
     Path(id): Path<u64>,
     Json(change): Json<api::JobChange>,
 ) -> Answer<api::Job> {
+    let viewer = site.viewer(&caller);
     site.ask(|reply| Message::Prioritise(id, change.priority, caller, reply)).await?;
-    Ok(Json(site.job(id)?))
+    Ok(Json(site.job(id, &viewer)?))
 }
 
 /// Why a job waits.
@@ -225,13 +240,19 @@ struct WaitQuery {
 
 /// The job once it is over, or as it is when the time is up.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}/wait", params(("id" = u64, Path, description = "Its number."), WaitQuery), responses((status = 200, body = api::Job), (status = 404, body = api::Problem)))]
-async fn wait(State(site): State<Arc<Site>>, _: Caller, Path(id): Path<u64>, Query(query): Query<WaitQuery>) -> Answer<api::Job> {
+async fn wait(
+    State(site): State<Arc<Site>>,
+    caller: Caller,
+    Path(id): Path<u64>,
+    Query(query): Query<WaitQuery>,
+) -> Answer<api::Job> {
+    let viewer = site.viewer(&caller);
     let timeout = query.timeout.filter(|seconds| !seconds.is_nan());
     let patience = timeout.map_or(LONG_POLL_MAX, |seconds| Duration::from_secs_f64(seconds.clamp(0.0, 60.0)));
     let deadline = Instant::now() + patience;
     let mut events = site.board.listen();
     loop {
-        let job = site.find(id).await?;
+        let job = site.find(id, &viewer).await?;
         if job.state.is_over() || (query.started && job.state.has_gpus()) {
             return Ok(Json(job));
         }
@@ -246,7 +267,7 @@ async fn wait(State(site): State<Arc<Site>>, _: Caller, Path(id): Path<u64>, Que
             }
         };
         if left.is_zero() || tokio::time::timeout(left, relevant).await.is_err() {
-            return Ok(Json(site.find(id).await?));
+            return Ok(Json(site.find(id, &viewer).await?));
         }
     }
 }

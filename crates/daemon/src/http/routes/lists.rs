@@ -2,6 +2,7 @@
 //! thousands costs more to make than to send.
 
 use crate::api;
+use crate::http::privacy::Viewer;
 use crate::http::{Problem, Site};
 use crate::store::Past;
 use crate::store::record::JobRecord;
@@ -40,6 +41,8 @@ pub struct Wanted {
     pub limit: usize,
     /// The last of the page before.
     pub cursor: Option<u64>,
+    /// The jobs whose details may be on the page.
+    pub viewer: Viewer,
 }
 
 impl Wanted {
@@ -59,7 +62,7 @@ impl Wanted {
             && self.user.as_ref().is_none_or(|user| record.user == *user)
             && (self.project.is_none() || record.spec.ask.project == self.project)
             && self.cursor.is_none_or(|cursor| if self.is_past() { record.id < cursor } else { record.id > cursor })
-            && self.text.as_ref().is_none_or(|text| says(record, text))
+            && self.text.as_ref().is_none_or(|text| self.viewer.sees(record.uid) && says(record, text))
     }
 }
 
@@ -177,6 +180,10 @@ impl Site {
                 since_ns: wanted.since_ns,
                 until_ns: wanted.until_ns,
                 text: wanted.text.clone(),
+                text_of: match &wanted.viewer {
+                    Viewer::All => None,
+                    Viewer::Own { uid, .. } => Some(*uid),
+                },
                 limit: wanted.limit + 1,
             };
             past = self.past(|archive| archive.past(&query))?;
@@ -200,12 +207,12 @@ impl Site {
         let mut past = past.iter().rev().peekable();
         for record in &present {
             while let Some(over) = past.next_if(|over| over.id < record.id) {
-                put(&over.view(&self.state_dir, None, None));
+                put(&wanted.viewer.job(over, over.view(&self.state_dir, None, None)));
             }
             let job = self.board.read().job(record, &self.state_dir);
-            put(&job);
+            put(&wanted.viewer.job(record, job));
         }
-        past.for_each(|over| put(&over.view(&self.state_dir, None, None)));
+        past.for_each(|over| put(&wanted.viewer.job(over, over.view(&self.state_dir, None, None))));
         json.push(b']');
         Ok(Page { json: json.into(), next, packed: OnceLock::new(), moves })
     }

@@ -30,13 +30,13 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
 
 /// The GPUs of this machine, with the jobs and processes on them.
 #[utoipa::path(get, path = "/api/v1/gpus", responses((status = 200, body = Vec<api::Gpu>)))]
-async fn gpus(State(site): State<Arc<Site>>, _: Caller) -> Json<Vec<api::Gpu>> {
-    Json(site.board.read().gpus.clone())
+async fn gpus(State(site): State<Arc<Site>>, caller: Caller) -> Json<Vec<api::Gpu>> {
+    Json(site.viewer(&caller).gpus(site.board.read().gpus.clone()))
 }
 
 /// The whole state at a glance.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = api::Status)))]
-async fn status(State(site): State<Arc<Site>>, _: Caller) -> Json<api::Status> {
+async fn status(State(site): State<Arc<Site>>, caller: Caller) -> Json<api::Status> {
     let view = site.board.read();
     let count = |wanted: fn(api::JobState) -> bool| view.jobs.values().filter(|record| wanted(record.state)).count() as u64;
     Json(api::Status {
@@ -52,7 +52,7 @@ async fn status(State(site): State<Arc<Site>>, _: Caller) -> Json<api::Status> {
         waiting: count(|state| state == api::JobState::Waiting),
         held: count(|state| state == api::JobState::Held),
         running: count(api::JobState::has_gpus),
-        gpus: view.gpus.clone(),
+        gpus: site.viewer(&caller).gpus(view.gpus.clone()),
         decisions: view.decisions,
         decision_seconds_max: view.decision_seconds_max,
         warnings: view.warnings.values().cloned().collect(),

@@ -2,6 +2,7 @@
 
 use super::lookback::moment;
 use crate::api::{self, SimulationSource};
+use crate::http::privacy::Viewer;
 use crate::http::{Answer, Problem, Site};
 use crate::machine::platform::{Caller, Message, Refusal, RefusalKind};
 use crate::past::replay::{Replay, cluster_of, cluster_toml};
@@ -41,7 +42,7 @@ async fn begin(
     if !caller.may_write {
         return Err(Refusal::new(RefusalKind::Forbidden, "this token may only read").into());
     }
-    let plan = site.plan(ask)?;
+    let plan = site.plan(ask, site.viewer(&caller))?;
     if plan.is_of_history {
         site.ask(Message::Flush).await?;
     }
@@ -85,7 +86,7 @@ struct Planned {
 
 impl Site {
     /// Makes sure that what is asked can be meant.
-    fn plan(self: &Arc<Self>, ask: api::SimulationAsk) -> Result<Planned, Problem> {
+    fn plan(self: &Arc<Self>, ask: api::SimulationAsk, viewer: Viewer) -> Result<Planned, Problem> {
         if ask.policies.is_empty() || ask.policies.len() > POLICIES_MAX {
             return Err(bad(format!("policies: name 1 to {POLICIES_MAX}, not {}", ask.policies.len())));
         }
@@ -114,7 +115,7 @@ impl Site {
         let write_trace: Prepare = match (ask.source, ask.text) {
             (SimulationSource::History, None) if ask.format.is_none() => {
                 let site = Arc::clone(self);
-                Box::new(move |path| site.write_history(since_ns, path))
+                Box::new(move |path| site.write_history(since_ns, &viewer, path))
             }
             (SimulationSource::Trace, Some(text)) if since_ns.is_none() => {
                 Box::new(move |path| std::fs::write(path, text).map_err(|error| error.to_string()))
@@ -139,8 +140,8 @@ impl Site {
     }
 
     /// The past as a trace.
-    fn write_history(&self, since_ns: Option<i64>, path: &std::path::Path) -> Result<(), String> {
-        let history = self.history(since_ns).map_err(|error| error.to_string())?;
+    fn write_history(&self, since_ns: Option<i64>, viewer: &Viewer, path: &std::path::Path) -> Result<(), String> {
+        let history = self.history(since_ns, viewer).map_err(|error| error.to_string())?;
         let story = Replay::of(history).map_err(|error| error.to_string())?;
         let mut file = BufWriter::new(File::create(path).map_err(|error| error.to_string())?);
         rota_trace::write_csv(&story.workload, &mut file).map_err(|error| error.to_string())?;

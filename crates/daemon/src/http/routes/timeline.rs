@@ -31,9 +31,14 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
 
 /// Runs on GPUs between two moments, one bar each.
 #[utoipa::path(get, path = "/api/v1/timeline", params(StretchQuery), responses((status = 200, body = api::Timeline), (status = "4XX", body = api::Problem)))]
-async fn timeline(State(site): State<Arc<Site>>, _: Caller, Query(query): Query<StretchQuery>) -> Answer<api::Timeline> {
+async fn timeline(State(site): State<Arc<Site>>, caller: Caller, Query(query): Query<StretchQuery>) -> Answer<api::Timeline> {
     let (from_ns, to_ns) = stretch(query.from.as_deref(), query.to.as_deref())?;
-    Ok(Json(site.look_back(move |site, archive| site.timeline(archive, from_ns, to_ns)).await?))
+    let viewer = site.viewer(&caller);
+    let mut timeline = site.look_back(move |site, archive| site.timeline(archive, from_ns, to_ns)).await?;
+    for bar in timeline.bars.iter_mut().filter(|bar| !viewer.sees_user(Some(&bar.user))) {
+        bar.name = None;
+    }
+    Ok(Json(timeline))
 }
 
 impl Site {

@@ -6,6 +6,7 @@ use crate::access::users;
 use crate::api::{Gpu, GpuState};
 use crate::clock::{rfc3339, wall_ns};
 use crate::config::Watchmen;
+use crate::http::privacy::Viewer;
 use crate::http::{Peer, Problem, Site};
 use crate::machine::platform::{Caller, Message, Verb};
 use crate::watchmen::clients::{Asker, Client, ClientStatus, Clients, Registration, Wish};
@@ -461,17 +462,18 @@ async fn release(State(site): State<Arc<Site>>, visitor: Visitor, Said(ask): Sai
 }
 
 /// A client as it is listed.
-fn listed(client: &Client, place: i64, why: Option<String>) -> Value {
+fn listed(client: &Client, place: i64, why: Option<String>, viewer: &Viewer) -> Value {
     let record = &client.record;
+    let is_seen = viewer.sees(record.uid);
     json!({
-        "id": client.wish().map(|wish| &wish.id),
+        "id": client.wish().map(|wish| &wish.id).filter(|_| is_seen),
         "mode": client.wish().map(|wish| wish.mode),
         "register_time": rfc3339(record.submitted_ns),
         "last_request_time": rfc3339(client.requested_ns),
         "status": client.status(),
         "queue_num": place,
         "gpus": client.wish().map(|wish| &wish.gpus),
-        "msg": why.or_else(|| record.reason.clone()).unwrap_or_default(),
+        "msg": why.or_else(|| record.reason.clone()).filter(|_| is_seen).unwrap_or_default(),
         "req_gpu_num": client.wish().map(|wish| wish.req_gpu_num),
         "available_gpus": client.available(),
         "user": record.user,
@@ -480,32 +482,38 @@ fn listed(client: &Client, place: i64, why: Option<String>) -> Value {
     })
 }
 
-fn work(site: &Site) -> Vec<Value> {
+fn work(site: &Site, viewer: &Viewer) -> Vec<Value> {
     let view = site.board.read();
-    view.clients.working().zip(0..).map(|(client, place)| listed(client, place, view.reason(&client.record))).collect()
+    view.clients.working().zip(0..).map(|(client, place)| listed(client, place, view.reason(&client.record), viewer)).collect()
 }
 
-fn finished(clients: &Clients) -> Vec<Value> {
+fn finished(clients: &Clients, viewer: &Viewer) -> Vec<Value> {
     let mut all = clients.finished().collect::<Vec<_>>();
     all.sort_by_key(|client| client.record.finished_ns);
-    all.into_iter().map(|client| listed(client, -1, None)).collect()
+    all.into_iter().map(|client| listed(client, -1, None, viewer)).collect()
 }
 
-async fn show_work(State(site): State<Arc<Site>>, _: Visitor) -> Json<Value> {
-    ok(work(&site))
+/// The jobs whose details a visitor may see.
+async fn viewer_of(site: &Site, visitor: &Visitor) -> Viewer {
+    if site.is_private { site.viewer(&visitor.known(site).await.0) } else { Viewer::All }
 }
 
-async fn show_finished(State(site): State<Arc<Site>>, _: Visitor) -> Json<Value> {
-    ok(finished(&site.board.read().clients))
+async fn show_work(State(site): State<Arc<Site>>, visitor: Visitor) -> Json<Value> {
+    ok(work(&site, &viewer_of(&site, &visitor).await))
 }
 
-async fn show_gpus(State(site): State<Arc<Site>>, _: Visitor) -> Json<Value> {
-    ok(stat(&site))
+async fn show_finished(State(site): State<Arc<Site>>, visitor: Visitor) -> Json<Value> {
+    let viewer = viewer_of(&site, &visitor).await;
+    ok(finished(&site.board.read().clients, &viewer))
+}
+
+async fn show_gpus(State(site): State<Arc<Site>>, visitor: Visitor) -> Json<Value> {
+    ok(stat(&site, &viewer_of(&site, &visitor).await))
 }
 
 /// The GPUs with the fields of gpustat, null where nothing is known.
-fn stat(site: &Site) -> Value {
-    let view = site.board.read();
+fn stat(site: &Site, viewer: &Viewer) -> Value {
+    let gpus = viewer.gpus(site.board.read().gpus.clone());
     let one = |gpu: &Gpu| {
         let processes = gpu.processes.iter().map(|process| {
             json!({
@@ -524,13 +532,14 @@ fn stat(site: &Site) -> Value {
         "hostname": rustix::system::uname().nodename().to_string_lossy(),
         "driver_version": site.status.driver,
         "query_time": rfc3339(wall_ns()),
-        "gpus": view.gpus.iter().map(one).collect::<Vec<_>>(),
+        "gpus": gpus.iter().map(one).collect::<Vec<_>>(),
     })
 }
 
-async fn everything(State(site): State<Arc<Site>>, _: Visitor) -> Json<Value> {
-    let done = finished(&site.board.read().clients);
-    Json(json!({ "gpu": stat(&site), "work_queue": work(&site), "finished_queue": done }))
+async fn everything(State(site): State<Arc<Site>>, visitor: Visitor) -> Json<Value> {
+    let viewer = viewer_of(&site, &visitor).await;
+    let done = finished(&site.board.read().clients, &viewer);
+    Json(json!({ "gpu": stat(&site, &viewer), "work_queue": work(&site, &viewer), "finished_queue": done }))
 }
 
 /// Answers the browser's question, before its real request, that pages of other sites may read what a token shows.

@@ -176,7 +176,10 @@ fn jobs_have_the_files_that_the_daemon_was_given_and_not_those_it_took() {
     let soft =
         limits.lines().find(|line| line.starts_with("Max open files")).unwrap().split_whitespace().nth(3).unwrap().to_owned();
     assert!(soft.parse::<u64>().unwrap() > 900, "the daemon has raised its own: {soft}");
-    let id = daemon.shell(&[], "ulimit -Sn");
+    // A caller that sends no limits of its own, as `rota submit` does.
+    let (status, answer) = daemon.post("/api/v1/jobs", br#"{"command": ["sh", "-c", "ulimit -Sn"], "cwd": "/"}"#);
+    assert_eq!(status, 201, "{answer}");
+    let id = serde_json::from_str::<serde_json::Value>(&answer).unwrap()["ids"][0].as_u64().unwrap();
     assert_eq!(daemon.wait_one(id)["state"], "done");
     assert_eq!(daemon.log(id).trim(), "900");
 }

@@ -9,4 +9,5 @@ mod metrics;
 mod pages;
 mod past;
 pub mod port;
+mod privacy;
 mod tokens;

@@ -24,6 +24,15 @@ impl Small {
         }
     }
 
+    /// Fills it, but for so many pages.
+    fn fill_but(&self, pages: u64) {
+        self.fill();
+        let ballast = File::options().write(true).open(self.0.join("ballast")).unwrap();
+        // The last page is not whole: it goes first.
+        let whole = ballast.metadata().unwrap().len().div_ceil(4096);
+        ballast.set_len((whole - pages) * 4096).unwrap();
+    }
+
     fn free(&self) {
         std::fs::remove_file(self.0.join("ballast")).unwrap();
     }
@@ -146,4 +155,79 @@ fn a_full_disk_stops_intake_and_harms_nothing_that_runs() {
     let store = rusqlite::Connection::open(daemon.state.join("rota.db")).unwrap();
     let health: String = store.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(health, "ok");
+}
+
+#[test]
+fn a_daemon_starts_on_a_full_disk_with_a_database_that_came_back_alone() {
+    if !is_root() {
+        eprintln!("only root can make a small disk: not tested");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let Some(disk) = Small::mount(&state) else {
+        eprintln!("no file system can be mounted here: not tested");
+        return;
+    };
+    let mut daemon = Daemon::at(folder, state, &["--virtual-gpus", "a100:2"], "", &[]);
+    daemon.up();
+    let running = daemon.shell(&["--grace", "0.1"], "sleep 600");
+    let held = daemon.shell(&["--hold"], "true");
+    daemon.until_state(running, "running");
+    daemon.ok(&["down"]);
+    assert!(daemon.ended().success());
+    // A backup is the database alone. The files by which several programs share it are made when it is opened, for which there is no room.
+    for name in ["rota.db-shm", "rota.db-wal"] {
+        _ = std::fs::remove_file(daemon.state.join(name));
+    }
+    disk.fill();
+    daemon.up();
+    let status = daemon.ok(&["status"]);
+    assert!(status.contains("started on a full disk") && status.contains("is full"), "{status}");
+    assert_eq!((daemon.state_of(running), daemon.state_of(held)), ("running".to_owned(), "held".to_owned()));
+    let refused = daemon.refusal(1, &["submit", "--", "true"]);
+    assert!(refused.contains("is full"), "{refused}");
+    daemon.ok(&["cancel", &running.to_string()]);
+    let dir = daemon.run_dir(running, 1);
+    until("it was stopped", || matches!(rota_exec::adopt(&dir), Ok(rota_exec::Adopted::Ended(_))));
+    disk.free();
+    assert_eq!(daemon.wait_one(running)["state"], "cancelled");
+    let after = daemon.shell(&[], "true");
+    assert_eq!(daemon.wait_one(after)["state"], "done", "the queue goes on by itself");
+    daemon.restart();
+    assert!(!daemon.ok(&["status"]).contains("WARNING"), "other programs can read the store again");
+    assert_eq!(daemon.state_of(running), "cancelled");
+}
+
+#[test]
+fn a_job_that_finds_the_disk_full_when_it_starts_waits_for_room_and_runs_then() {
+    if !is_root() {
+        eprintln!("only root can make a small disk: not tested");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    // Only run directories are on the small disk: the daemon can write down that it starts the job.
+    let Some(disk) = Small::mount(&state.join("jobs")) else {
+        eprintln!("no file system can be mounted here: not tested");
+        return;
+    };
+    let mut daemon = Daemon::at(folder, state, &["--virtual-gpus", "a100:4"], "", &[]);
+    daemon.up();
+    // Each time the disk is full at another step of the start.
+    for pages in 0..6 {
+        disk.fill_but(pages);
+        let mark = daemon.file(&format!("mark-{pages}"));
+        let job = daemon.shell(&[], &format!("echo ran >> '{}'", mark.display()));
+        until("it waits with a reason, or has run", || {
+            let shown = daemon.show(job);
+            assert_ne!(shown["state"], "failed", "{pages} pages: {shown:#}");
+            let is_told = shown["reason"].as_str().is_some_and(|reason| reason.contains("No space left on device"));
+            shown["state"] == "done" || (shown["state"] == "waiting" && is_told)
+        });
+        disk.free();
+        let ended = daemon.wait_one(job);
+        assert_eq!((&ended["state"], &ended["exit_code"]), (&json!("done"), &json!(0)), "{pages} pages: {ended:#}");
+        assert_eq!(std::fs::read_to_string(&mark).unwrap(), "ran\n", "{pages} pages");
+    }
 }

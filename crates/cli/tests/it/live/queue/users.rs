@@ -165,8 +165,15 @@ fn a_daemon_with_the_rights_of_its_unit_runs_and_ends_jobs_of_others() {
     let Some((mut daemon, ann, _)) = shared("a100:2", "") else { return };
     daemon.kill();
     let bounding = dropped.collect::<Vec<_>>().join(",");
-    daemon.start_by(&["setpriv", &format!("--bounding-set={bounding}")]);
+    let files = unit.lines().find_map(|line| line.strip_prefix("LimitNOFILE=")).unwrap();
+    // Where the tests run they may have fewer themselves, and not be able to raise that.
+    let (soft, hard) = files.split_once(':').unwrap();
+    let own = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let hard = hard.parse::<u64>().unwrap().min(own);
+    daemon.start_by(&["prlimit", &format!("--nofile={soft}:{hard}"), "setpriv", &format!("--bounding-set={bounding}")]);
     daemon.up();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).unwrap();
+    assert_eq!(limits_in(&limits, "Max open files"), (hard.to_string(), hard.to_string()), "the daemon raises its own limit");
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:\t")).unwrap();
     assert_eq!(u64::from_str_radix(rights, 16).unwrap() >> 22 & 1, 0, "it could restart the machine: {rights}");
@@ -178,4 +185,51 @@ fn a_daemon_with_the_rights_of_its_unit_runs_and_ends_jobs_of_others() {
     daemon.restart();
     daemon.ok(&["cancel", &long.to_string()]);
     assert_eq!(daemon.wait_one(long)["state"], "cancelled");
+}
+
+/// The line of `/proc/PID/limits` about a resource: soft and hard.
+fn limits_in(log: &str, resource: &str) -> (String, String) {
+    let line = log.lines().find(|line| line.starts_with(resource)).unwrap_or_else(|| panic!("no {resource} in {log}"));
+    let words = line[resource.len()..].split_whitespace().collect::<Vec<_>>();
+    (words[0].to_owned(), words[1].to_owned())
+}
+
+#[test]
+fn a_job_has_the_limits_of_the_shell_that_it_was_submitted_from_and_none_above_the_daemons() {
+    let Some((mut daemon, ann, _)) = shared("a100:2", "") else { return };
+    daemon.kill();
+    daemon.start_by(&["prlimit", "--nofile=900:4000", "--core=77:99000", "--cpu=unlimited:unlimited"]);
+    daemon.up();
+    let submit = |limits: &[&str]| {
+        let call = ann.call(&daemon, &["submit", "--json", "--", "cat", "/proc/self/limits"]);
+        let mut command = Command::new("prlimit");
+        command.args(limits).arg(call.get_program()).args(call.get_args()).current_dir("/").env_clear();
+        command.envs(call.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let id = serde_json::from_slice::<Value>(&output.stdout).unwrap()["id"].as_u64().unwrap();
+        assert_eq!(daemon.wait_one(id)["state"], "done", "{:#}", daemon.show(id));
+        daemon.log(id)
+    };
+    let own = ["nofile=111:222", "core=0:4096", "stack=1048576:2097152", "memlock=65536:131072", "nproc=5000:6000"];
+    let more = ["fsize=1048576:2097152", "cpu=1000:2000", "as=4294967296:8589934592"];
+    let own = own.iter().chain(&more).map(|limit| format!("--{limit}")).collect::<Vec<_>>();
+    let log = submit(&own.iter().map(String::as_str).collect::<Vec<_>>());
+    let names =
+        ["open files", "core file size", "stack size", "locked memory", "processes", "file size", "cpu time", "address space"];
+    for (name, limit) in names.iter().zip(&own) {
+        let (soft, hard) = limits_in(&log, &format!("Max {name}"));
+        assert!(limit.ends_with(&format!("={soft}:{hard}")), "{name}: {soft}:{hard} is not {limit}");
+    }
+    let log = submit(&["--nofile=4100:4200", "--core=100000:200000"]);
+    assert_eq!(limits_in(&log, "Max open files"), ("4000".to_owned(), "4000".to_owned()), "not above the daemon's");
+    assert_eq!(limits_in(&log, "Max core file size"), ("99000".to_owned(), "99000".to_owned()), "not above the daemon's");
+    // A caller that names no limits gets those that the daemon was started with.
+    let (status, answer) = daemon.post("/api/v1/jobs", br#"{"command": ["cat", "/proc/self/limits"], "cwd": "/"}"#);
+    assert_eq!(status, 201, "{answer}");
+    let id = serde_json::from_str::<Value>(&answer).unwrap()["ids"][0].as_u64().unwrap();
+    daemon.wait_one(id);
+    assert_eq!(limits_in(&daemon.log(id), "Max open files"), ("900".to_owned(), "4000".to_owned()));
+    let (status, answer) = daemon.post("/api/v1/jobs", br#"{"command": ["true"], "cwd": "/", "rlimits": "files=1:2"}"#);
+    assert!(status == 400 && answer.contains("nofile, nproc"), "{status} {answer}");
 }
