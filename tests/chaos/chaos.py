@@ -102,6 +102,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--campaign", type=int, help="only this one")
+    parser.add_argument("--first", type=int, default=0, help="begin with this campaign, to go on where an earlier run of the seed ended")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no new round after this time")
     options = parser.parse_args()
     # Nothing stays behind when it is told to end.
@@ -115,7 +116,7 @@ def main():
         library = clock(Path(folder))
         specs = policies(options.binary, model(options.binary, Path(folder)))
         random.Random(options.seed).shuffle(specs)
-        number = options.campaign or 0
+        number = options.first if options.campaign is None else options.campaign
         while played < options.rounds and (played == 0 or time.monotonic() < deadline):
             spec = specs[number % len(specs)]
             try:

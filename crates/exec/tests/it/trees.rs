@@ -103,7 +103,8 @@ fn a_process_that_has_left_everything_does_not_outlive_a_killed_supervisor() {
         signal(supervisor.identity().pid, Signal::KILL);
         end_of(&supervisor);
         assert!(lives(lone), "round {round}: it is left when its supervisor is killed");
-        assert_eq!(kill_leftovers(&place.dir()), 1, "round {round}");
+        // The main process may be dying still, and be counted.
+        assert!(kill_leftovers(&place.dir()) >= 1, "round {round}");
         assert!(!lives(lone), "round {round}");
     }
 }

@@ -5,6 +5,7 @@ mod http;
 mod machine;
 mod notify;
 mod queue;
+mod unit;
 mod watchers;
 mod watchmen;
 

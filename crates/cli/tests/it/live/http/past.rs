@@ -297,3 +297,16 @@ fn a_simulation_is_stopped_by_its_user_and_never_outlives_the_daemon() {
     daemon.up();
     assert_eq!(std::fs::read_dir(daemon.state.join("simulations")).unwrap().count(), 0);
 }
+
+#[test]
+fn a_simulation_runs_as_the_user_who_asked_for_it() {
+    let Some((daemon, ann, _)) = crate::live::queue::users::shared("a100:1", "") else { return };
+    let token = ann.json(&daemon, &["token", "create", "--name", "test", "--scope", "submit", "--json"]);
+    let port = crate::live::http::port::Port::with_token(&daemon, token["token"].as_str().unwrap());
+    let started = port.post("/api/v1/simulations", &endless());
+    assert_eq!(started.status, 202, "{}", started.text());
+    let owner = |pid: &u32| std::fs::metadata(format!("/proc/{pid}")).map(|data| std::os::unix::fs::MetadataExt::uid(&data)).ok();
+    until("it is a process of the user's", || simulators(&daemon).iter().any(|pid| owner(pid) == Some(ann.uid)));
+    assert_eq!(port.ask("DELETE", &format!("/api/v1/simulations/{}", started.json()["id"]), &[], b"").status, 200);
+    until("its process is gone", || simulators(&daemon).is_empty());
+}

@@ -97,7 +97,8 @@ fn nothing_that_a_user_wrote_reaches_another_by_any_route() {
     let jobs = secret_jobs(&daemon, &ann);
     let own = bob.submit(&daemon, &["--name", "own-name"], "sleep 600");
     let bobs = port_of(&daemon, &bob);
-    for address in addresses(&jobs, simulation(&bobs)) {
+    let simulation = simulation(&bobs);
+    for address in addresses(&jobs, simulation) {
         let reply = bobs.get(&address);
         let text = reply.text();
         let is_log = address.ends_with("/logs");

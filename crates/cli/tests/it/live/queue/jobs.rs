@@ -423,3 +423,14 @@ fn a_job_pinned_to_a_busy_gpu_idles_no_other_gpu() {
         assert_eq!((daemon.state_of(pinned).as_str(), daemon.state_of(others[3]).as_str()), ("waiting", "waiting"), "{policy}");
     }
 }
+
+#[test]
+fn as_many_older_logs_are_kept_as_asked_for() {
+    let daemon = Daemon::configured("a100:1", "[jobs]\nlog_mib = 1\nlog_files = 2\n");
+    let id = daemon.shell(&[], "head -c 5000000 /dev/zero | tr '\\0' x");
+    assert_eq!(daemon.wait_one(id)["state"], "done");
+    let names = std::fs::read_dir(daemon.run_dir(id, 1)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut logs = names.filter(|name| name.starts_with("log")).collect::<Vec<_>>();
+    logs.sort_unstable();
+    assert_eq!(logs, ["log", "log.1", "log.2"]);
+}

@@ -106,6 +106,23 @@ fn a_database_that_was_moved_away_leaves_no_old_run_to_be_adopted() {
 }
 
 #[test]
+fn a_write_ahead_file_that_is_lost_is_told_and_makes_no_new_queue_of_an_old_one() {
+    let mut daemon = Daemon::start("a100:1");
+    let before = daemon.shell(&[], "true");
+    assert_eq!(daemon.wait_one(before)["state"], "done");
+    daemon.kill();
+    for name in ["rota.db-wal", "rota.db-shm"] {
+        std::fs::remove_file(daemon.state.join(name)).unwrap();
+    }
+    daemon.up();
+    let status = daemon.ok(&["status"]);
+    assert!(status.contains("WARNING") && status.contains("run directories up to job 1"), "{status}");
+    let after = daemon.shell(&[], "echo of the second");
+    assert!(after > before, "its number is not given again");
+    assert_eq!((daemon.wait_one(after)["state"].as_str(), daemon.log(after).as_str()), (Some("done"), "of the second\n"));
+}
+
+#[test]
 fn the_run_of_a_forgotten_attempt_is_not_the_next_one() {
     // The database says that the job waits; its first attempt ran, and its directory is there.
     let mut daemon = Daemon::start("a100:1");
