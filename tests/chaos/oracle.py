@@ -136,7 +136,9 @@ class Oracle:
                 time.sleep(0.05)
             # A policy may make jobs wait long by intention; under this one nothing does.
             self.world.rota("policy", "set", "fcfs:backfill=greedy")
-        raise Finding(f"jobs do not end: {[(number, jobs[number]['state'], jobs[number]['reason']) for number in waiting]}")
+        explained = [self.world.users[0].ask("GET", f"/api/v1/jobs/{number}/explain")[1] for number in waiting]
+        events = [self.world.users[0].ask("GET", f"/api/v1/jobs/{number}/events")[1] for number in waiting]
+        raise Finding(f"jobs do not end: {[(number, jobs[number]['state'], jobs[number]['reason']) for number in waiting]}: {explained}: {events}")
 
     def look_at_the_end(self):
         """When every job is over: nothing is left, and the daemon is as small as it was."""

@@ -133,8 +133,7 @@ fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
 /// It is long because it is a list: the parts of the daemon, in the order in which they need each other. In pieces the order would be hidden.
 pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
     let uid = rustix::process::geteuid().as_raw();
-    let job_limits = rota_exec::ResourceLimits::of_this_process();
-    let files_before = raise_files();
+    let (job_limits, files_before) = (rota_exec::ResourceLimits::of_this_process(), raise_files());
     let _lock = take_state_dir(&options.state_dir, uid)?;
     let state_dir = options.state_dir.canonicalize().map_err(doing(options.state_dir.display().to_string()))?;
     let database = state_dir.join("rota.db");
@@ -167,8 +166,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let requests = requests.with_leases(Arc::clone(&leases), options.program.clone(), devices.len());
     let platform = SystemPlatform::new(clock, messages, executor, requests);
     let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
-    let world = world.with_throughputs(options.throughputs).with_registry(options.registry);
-    let mut world = world.with_leases(Arc::clone(&leases));
+    let mut world = world.with_throughputs(options.throughputs).with_leases(Arc::clone(&leases)).with_registry(options.registry);
     if access == Access::Alone {
         world.note_full_disk(&database);
     } else if crate::store::is_full(&database) {
@@ -393,6 +391,7 @@ pub(crate) fn run_until_exit<P: crate::machine::platform::Platform>(
             session.hand_in(&target, &mut observe);
             if let Some(rows) = session.engine.compact() {
                 session.world.rows.renumber(&rows);
+                shrink_tables(&mut session.engine.state);
             }
             if session.world.journal.wants_image(session.world.records.jobs.len()) {
                 save_image(session);
@@ -403,6 +402,15 @@ pub(crate) fn run_until_exit<P: crate::machine::platform::Platform>(
             Some(Leave::SetPolicy(policy)) => set_policy(session, &policy).map_err(ServeError::Policy)?,
             Some(Leave::Exit) | None => return Ok(()),
         }
+    }
+}
+
+/// Tables that were once much longer must not hold that memory for years.
+fn shrink_tables(state: &mut rota_engine::State) {
+    if state.jobs.capacity() / 4 > state.jobs.len() {
+        let room = state.jobs.len() * 2;
+        state.jobs.shrink_to(room);
+        Arc::make_mut(&mut state.bound).jobs.shrink_to(room);
     }
 }
 

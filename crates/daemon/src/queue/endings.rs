@@ -8,11 +8,11 @@ use crate::queue::executor_events::UNREADABLE;
 use crate::queue::gavel_ends::end_of_gavel_run;
 use crate::queue::leases::work_lost;
 use crate::queue::world::LiveWorld;
-use crate::store::journal::{RunReport, fold};
+use crate::store::journal::{Note, RunReport, fold};
 use crate::store::record::JobRecord;
 use rota_core::event::EventKind;
 use rota_core::snapshot::{gpu_time, work_done};
-use rota_core::{End, Event, JobState, Span, StopCause, Time};
+use rota_core::{End, Event, Hold, JobState, Span, StopCause, Time};
 use rota_engine::State;
 use rota_exec::{Cause, ExitRecord};
 
@@ -79,6 +79,10 @@ impl<P: Platform> LiveWorld<P> {
             let event = EventKind::Ended { job: id, end, report };
             runs.extend(fold(Some(&record), &event, self.stamp()).map(|after| (record, after, outcome.clone())));
             entries.push(event.into());
+            if !end.is_over() && self.devices.astray.contains_key(&id) {
+                // The scheduler held it back, because it ran on without some of its GPUs. Now it can start on others.
+                entries.push(EventKind::Released { job: id, hold: Hold::Astray, note: Note::default() }.into());
+            }
             kept.push(Message::Ended { job: id, attempt, outcome });
         }
         if self.commit(entries, events).is_err() {

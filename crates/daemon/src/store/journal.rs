@@ -156,7 +156,7 @@ pub fn word(event: &QueueEvent) -> &'static str {
         EventKind::Ended { end, .. } => end_word(*end),
         EventKind::Held { hold: Hold::User, .. } => "held",
         EventKind::Released { hold: Hold::User, .. } => "released",
-        EventKind::Released { hold: Hold::Delay, .. } => "ready",
+        EventKind::Released { hold: Hold::Delay | Hold::Astray, .. } => "ready",
         EventKind::Held { .. } => "quota_held",
         EventKind::Released { .. } => "quota_released",
         EventKind::Occupied { .. } => "occupied",

@@ -109,6 +109,12 @@ impl Daemon {
         self.arguments.push(argument.into());
     }
 
+    /// The next daemon finds other virtual GPUs.
+    pub fn set_gpus(&mut self, gpus: &str) {
+        let at = self.arguments.iter().position(|argument| argument == "--virtual-gpus").unwrap();
+        self.arguments[at + 1] = gpus.into();
+    }
+
     /// The next daemon may have so many files open, and no more.
     pub fn limit_files(&mut self, files: u64) {
         self.wrapper = vec!["prlimit".into(), format!("--nofile={files}:{files}").into()];

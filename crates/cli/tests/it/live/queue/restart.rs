@@ -1,6 +1,6 @@
 //! What a restart of the daemon must not change, what a drained queue must not do, and old state directories.
 
-use crate::live::{Daemon, until};
+use crate::live::{Daemon, line_of, until};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -74,4 +74,30 @@ fn a_state_directory_of_the_version_before_goes_on() {
     assert_eq!(daemon.wait_one(6)["state"], "done");
     assert_eq!(told(&daemon, 1), ["submitted", "started", "finished"], "what was written before is told as it was");
     assert_eq!(daemon.submit(&["--", "true"]), 8, "numbers go on");
+}
+
+#[test]
+fn a_job_that_lost_one_of_its_gpus_and_is_tried_again_starts_on_others() {
+    let mut daemon = Daemon::start("a100:2,t4:2");
+    let first = daemon.shell(&["-g", "2", "--gpu-type", "a100"], "sleep 600");
+    daemon.until_state(first, "running");
+    let (begun, go) = (daemon.file("begun"), daemon.file("go"));
+    // It fails the first time, and runs on the two GPUs that are left then.
+    let line = format!(
+        "echo begun >> '{}'; while [ ! -e '{}' ]; do sleep 0.02; done; test $ROTA_ATTEMPT = 2",
+        begun.display(),
+        go.display()
+    );
+    let job = daemon.shell(&["-g", "2", "--retries", "1", "--retry-delay", "0.05"], &line);
+    line_of(&begun);
+    assert_eq!(daemon.show(job)["gpu_indices"], json!([2, 3]));
+    daemon.kill();
+    daemon.set_gpus("a100:2,t4:1");
+    daemon.up();
+    assert_eq!(daemon.state_of(job), "running", "it runs on without one of its GPUs");
+    daemon.ok(&["cancel", &first.to_string()]);
+    daemon.until_state(first, "cancelled");
+    std::fs::write(&go, "").unwrap();
+    let ended = daemon.wait_one(job);
+    assert_eq!((&ended["state"], &ended["attempts"], &ended["gpu_indices"]), (&json!("done"), &json!(2), &json!([0, 1])));
 }
