@@ -14,7 +14,7 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{source_name}{}: job {job}: {problem}", if *.line > 0 { format!(":{line}") } else { String::new() })]
 pub struct BindError {
-    /// The trace.
+    /// The name of the trace that the job came from.
     pub source_name: String,
     /// The line of the job in its trace.
     pub line: u32,

@@ -13,11 +13,21 @@ pub struct Binder {
     shape_ids: HashMap<Shape, ShapeId>,
     speed_ids: HashMap<Vec<u64>, u32>,
     set_ids: HashMap<Box<[GpuId]>, u32>,
-    /// By job type, gang size and whether lengths are in steps.
-    class_ids: HashMap<(crate::Name, u32, bool), ClassId>,
+    class_ids: HashMap<ClassKey, ClassId>,
     /// Work per step and row of speeds of the job types seen.
     steps_seen: HashMap<(crate::Name, u32), (f64, u32)>,
+    /// The shape and the class that were found last: most jobs have what the one before them had, and a comparison is cheaper than a hash.
+    #[serde(skip)]
+    last_shape: Option<(Shape, ShapeId)>,
+    #[serde(skip)]
+    last_class: Option<(ClassKey, ClassId)>,
+    /// The row of the speeds of jobs of which no more is known than the cluster's own.
+    #[serde(skip)]
+    plain_speeds: Option<u32>,
 }
+
+/// What makes one class another: job type, gang size and whether lengths are in steps.
+type ClassKey = (crate::Name, u32, bool);
 
 impl Binder {
     /// For a cluster that no job was bound to yet.
@@ -41,6 +51,9 @@ impl Binder {
             set_ids: HashMap::new(),
             class_ids: HashMap::new(),
             steps_seen: HashMap::new(),
+            last_shape: None,
+            last_class: None,
+            plain_speeds: None,
         }
     }
 
@@ -78,19 +91,32 @@ impl Binder {
             only,
             class: shares.then_some(class),
         };
+        Ok((self.shape_row(bound, shape), class))
+    }
+
+    fn shape_row(&mut self, bound: &mut Bound, shape: Shape) -> ShapeId {
+        if let Some((_, id)) = self.last_shape.filter(|(last, _)| *last == shape) {
+            return id;
+        }
         let next = ShapeId(bound.shapes.len() as u32);
         let id = *self.shape_ids.entry(shape).or_insert(next);
         if id == next {
             bound.shapes.push(shape);
         }
-        Ok((id, class))
+        self.last_shape = Some((shape, id));
+        id
     }
 
     /// The class of a job that has its speeds.
     fn class_of(&mut self, bound: &mut Bound, job: &Job, speeds: u32, table: &ThroughputTable) -> ClassId {
         let seconds_per_step = self.steps_seen.get(&(job.kind, job.gpus)).filter(|_| job.steps > 0.0).map(|seen| seen.0);
+        let key = (job.kind, job.gpus, seconds_per_step.is_some());
+        if let Some((_, id)) = self.last_class.filter(|(last, _)| *last == key) {
+            return id;
+        }
         let next = ClassId(bound.classes.len() as u32);
-        let id = *self.class_ids.entry((job.kind, job.gpus, seconds_per_step.is_some())).or_insert(next);
+        let id = *self.class_ids.entry(key).or_insert(next);
+        self.last_class = Some((key, id));
         if id == next {
             let job_type = bound.names.text(job.kind);
             let part = |kind: &crate::GpuType| {
@@ -142,8 +168,12 @@ impl Binder {
                 hint,
             });
         }
-        let speeds = bound.cluster.types.iter().map(|kind| kind.speed).collect();
-        Ok(self.speed_row(bound, speeds))
+        let row = self.plain_speeds.unwrap_or_else(|| {
+            let speeds = bound.cluster.types.iter().map(|kind| kind.speed).collect();
+            self.speed_row(bound, speeds)
+        });
+        self.plain_speeds = Some(row);
+        Ok(row)
     }
 
     fn speed_row(&mut self, bound: &mut Bound, speeds: Vec<f64>) -> u32 {
@@ -176,36 +206,48 @@ impl Binder {
         if let Some(&gpu) = job.only.iter().find(|gpu| gpu.index() >= cluster.gpus.len()) {
             return Err(BindProblem::UnknownGpu { given: gpu.0, count: cluster.gpus.len() });
         }
-        let accepted = |name: &str| wanted.is_empty() || wanted.contains(&name);
         let mut types = TypeSet::EMPTY;
-        let mut largest_memory = 0;
-        let mut largest_pools = Vec::new();
         for (index, kind) in cluster.types.iter().enumerate() {
-            let nodes = &self.counts[index];
-            let reach = if job.nodes_max == 0 { nodes.len() } else { nodes.len().min(job.nodes_max as usize) };
-            let mut most = nodes[reach - 1];
-            if !job.only.is_empty() {
-                let of_type = |gpu: &&GpuId| cluster.gpus[gpu.index()].gpu_type.index() == index;
-                most = most.min(job.only.iter().filter(of_type).count() as u32);
-            }
-            if !accepted(&kind.name) || speeds[index] <= 0.0 || most == 0 {
-                continue;
-            }
-            largest_memory = largest_memory.max(kind.memory_mib);
-            largest_pools.push(format!("{most} {}", kind.name));
-            if most >= job.gpus && kind.memory_mib >= job.memory_mib {
+            let most = self.most_of_type(cluster, job, wanted, speeds, index);
+            if most >= job.gpus.max(1) && kind.memory_mib >= job.memory_mib {
                 types.insert(GpuTypeId::from_index(index));
             }
         }
-        if !types.is_empty() {
-            return Ok(types);
+        if types.is_empty() { Err(self.misfit(cluster, job, wanted, speeds)) } else { Ok(types) }
+    }
+
+    /// The most GPUs of a type that one gang of a job could have; 0 if the job cannot use the type.
+    fn most_of_type(&self, cluster: &Cluster, job: &Job, wanted: &[&str], speeds: &[f64], index: usize) -> u32 {
+        let is_accepted = wanted.is_empty() || wanted.contains(&cluster.types[index].name.as_str());
+        if !is_accepted || speeds[index] <= 0.0 {
+            return 0;
+        }
+        let nodes = &self.counts[index];
+        let reach = if job.nodes_max == 0 { nodes.len() } else { nodes.len().min(job.nodes_max as usize) };
+        if job.only.is_empty() {
+            return nodes[reach - 1];
+        }
+        let of_type = |gpu: &&GpuId| cluster.gpus[gpu.index()].gpu_type.index() == index;
+        nodes[reach - 1].min(job.only.iter().filter(of_type).count() as u32)
+    }
+
+    /// Why a job fits on no type.
+    fn misfit(&self, cluster: &Cluster, job: &Job, wanted: &[&str], speeds: &[f64]) -> BindProblem {
+        let mut largest_memory = 0;
+        let mut largest_pools = Vec::new();
+        for (index, kind) in cluster.types.iter().enumerate() {
+            let most = self.most_of_type(cluster, job, wanted, speeds, index);
+            if most > 0 {
+                largest_memory = largest_memory.max(kind.memory_mib);
+                largest_pools.push(format!("{most} {}", kind.name));
+            }
         }
         if job.memory_mib > largest_memory && largest_memory > 0 {
-            return Err(BindProblem::MemoryTooLarge { wanted: job.memory_mib, largest: largest_memory });
+            return BindProblem::MemoryTooLarge { wanted: job.memory_mib, largest: largest_memory };
         }
         let within = if job.nodes_max == 0 { String::new() } else { format!(" on {} nodes", job.nodes_max) };
         let largest = format!("it has at most {}{within} of one type for this job", largest_pools.join(", "));
-        Err(BindProblem::GangTooLarge { wanted: job.gpus, largest })
+        BindProblem::GangTooLarge { wanted: job.gpus, largest }
     }
 }
 

@@ -26,7 +26,7 @@ pub enum Violation {
     /// Part of a gang.
     #[error("job {job} needs {wanted} GPUs and is given {given}")]
     Gang {
-        /// The job.
+        /// The job that the plan is wrong about.
         job: JobId,
         /// Its gang size.
         wanted: u32,

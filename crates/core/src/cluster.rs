@@ -113,7 +113,7 @@ pub struct Node {
 /// A node that goes away and perhaps comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// The node.
+    /// The node that is lost.
     pub node: NodeId,
     /// When it is lost.
     pub from: Time,
@@ -126,7 +126,7 @@ pub struct Outage {
 pub struct Cluster {
     /// The kinds of GPU, in the order given.
     pub types: Vec<GpuType>,
-    /// The machines.
+    /// The machines that the GPUs are in.
     pub nodes: Vec<Node>,
     /// The GPUs, machine by machine.
     pub gpus: Vec<Gpu>,

@@ -411,7 +411,7 @@ impl EventKind {
 pub struct Event<R: Realm = Tables> {
     /// When, in nanoseconds since the trace's zero.
     pub time_ns: Time,
-    /// What happened.
+    /// What happened to a job, a GPU, a node or the queue.
     #[serde(flatten)]
     pub kind: EventKind<R>,
 }

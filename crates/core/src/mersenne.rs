@@ -58,7 +58,7 @@ impl Mersenne {
         (high * 67_108_864.0 + low) / 9_007_199_254_740_992.0
     }
 
-    /// `uniform(low, high)`.
+    /// A number between two bounds, as Python's `uniform(low, high)` draws it.
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
@@ -94,7 +94,7 @@ impl Mersenne {
         if items.is_empty() { None } else { items.get(self.below(items.len() as u64) as usize) }
     }
 
-    /// `shuffle(items)`.
+    /// Puts items into a random order, as Python's `shuffle(items)` does.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;

@@ -5,7 +5,7 @@ use crate::{GpuList, JobId, JobState, Time};
 /// One job to start, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// The job.
+    /// The job that starts.
     pub job: JobId,
     /// Its whole gang, in ascending order.
     pub gpus: GpuList,
@@ -14,7 +14,7 @@ pub struct Start {
 /// A start that a waiting job can count on: nobody who overtakes it may push it later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise {
-    /// The job.
+    /// The job that is promised its start.
     pub job: JobId,
     /// When it will be able to start, if running jobs take as long as they are believed to.
     pub start: Time,

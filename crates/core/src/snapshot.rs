@@ -17,9 +17,9 @@ pub enum Phase {
     Running,
     /// Asked to stop; on its GPUs until it has ended.
     Stopping,
-    /// Ended well.
+    /// The job has ended well.
     Finished,
-    /// Ended badly.
+    /// The job has ended badly, for good.
     Failed,
 }
 
@@ -200,7 +200,7 @@ pub fn gpu_time(job: &Job, span: Span) -> Span {
 /// The whole state at one moment. Borrowed, because it is looked at a million times in a simulation.
 #[derive(Clone, Copy)]
 pub struct Snapshot<'a> {
-    /// The moment.
+    /// The moment of the decision.
     pub now: Time,
     /// The length of a round, if time is cut into rounds (mechanism `rounds`), at whose ends alone running jobs may be stopped.
     pub round: Option<Span>,
@@ -269,7 +269,7 @@ impl<'a> Snapshot<'a> {
         Some(self.bound.cluster.gpus[first.index()].gpu_type)
     }
 
-    /// One job.
+    /// A job with its state at this moment.
     pub fn view(&self, job: JobId) -> JobView<'a> {
         JobView {
             job: self.bound.job(job),

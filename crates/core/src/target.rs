@@ -46,7 +46,7 @@ pub enum Score {
     WorstFit,
     /// The GPUs that have worked least so far.
     LeastBusy,
-    /// Any.
+    /// Any GPUs on which the job fits, drawn at random.
     Random,
 }
 

@@ -97,10 +97,10 @@ pub enum ServeError {
         /// What the system says.
         source: io::Error,
     },
-    /// The store.
+    /// The store cannot be opened, read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The GPUs.
+    /// The GPUs of this machine cannot be read.
     #[error(transparent)]
     Gpu(#[from] rota_gpu::GpuError),
     /// The policy of the store or the configuration.

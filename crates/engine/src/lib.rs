@@ -7,6 +7,7 @@
 pub mod explain;
 mod handovers;
 mod image;
+mod recent_starts;
 mod session;
 mod state;
 

@@ -65,9 +65,9 @@ pub trait World {
 pub struct Tally {
     /// The last moment at which something happened.
     pub end: Time,
-    /// Events recorded.
+    /// How many events were recorded.
     pub events: u64,
-    /// Decisions made.
+    /// How many decisions were made.
     pub decisions: u64,
     /// Seconds spent deciding, in all.
     pub decision_seconds: f64,

@@ -1,6 +1,7 @@
 //! The state of every job, GPU and node: a fold over events, the same in the simulated and the live world.
 
 use crate::Handover;
+use crate::recent_starts::RecentStarts;
 use rota_core::event::EventKind;
 use rota_core::snapshot::{gpu_time, work_done};
 use rota_core::{
@@ -26,7 +27,7 @@ pub struct Restart {
 /// How long a job runs at the least before it is stopped for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinRun {
-    /// So long.
+    /// A length of time.
     For(Span),
     /// So many times as long as it takes to start again.
     Restarts(u32),
@@ -92,6 +93,9 @@ pub struct State {
     changed: Vec<JobId>,
     is_changed: Vec<bool>,
     doomed: Vec<JobId>,
+    /// Runs that may be too new to be stopped.
+    #[serde(skip)]
+    pub(crate) recent_starts: RecentStarts,
 }
 
 impl State {
@@ -120,6 +124,7 @@ impl State {
             changed: Vec::new(),
             is_changed: vec![false; bound.jobs.len()],
             doomed: Vec::new(),
+            recent_starts: RecentStarts::default(),
             bound,
         }
     }
@@ -269,6 +274,7 @@ impl State {
         rows.rename(&mut self.paced);
         rows.rename(&mut self.repaced);
         rows.rename(&mut self.doomed);
+        self.recent_starts.forget();
         self.companions.renumber(rows);
         for sharers in &mut self.sharers {
             sharers.iter_mut().for_each(|job| *job = rows.of(*job));
@@ -290,18 +296,6 @@ impl State {
     /// Jobs that can never start because a job they wait for failed. The world reports them failed.
     pub fn take_doomed(&mut self) -> Vec<JobId> {
         std::mem::take(&mut self.doomed)
-    }
-
-    /// When the next running job has run for as long as it must before it may be stopped for one that waits.
-    pub(crate) fn next_ripe(&self, now: Time) -> Option<Time> {
-        let min_run = self.restart.min_run();
-        if min_run == Span::ZERO || self.waiting == 0 || self.running == 0 {
-            return None;
-        }
-        let running = self.jobs.iter().enumerate().filter(|(index, state)| {
-            state.phase == Phase::Running && !state.is_spared() && self.bound.job(JobId::from_index(*index)).preemptible
-        });
-        running.map(|(_, state)| state.since + min_run).filter(|at| *at > now).min()
     }
 
     /// When a running job will have done all its work, or reach the point at which it fails.
@@ -385,6 +379,7 @@ impl State {
     fn start(&mut self, job: JobId, gpus: &GpuList, now: Time) {
         self.break_promises(|handover| handover.job == job);
         self.enter(job, Phase::Running, now);
+        self.recent_starts.push(job, now);
         self.pool.take(gpus, self.slice(job));
         let state = &mut self.jobs[job.index()];
         state.overhead = if state.starts > 0 { self.restart.cost } else { Span::ZERO };

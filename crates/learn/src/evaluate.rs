@@ -42,7 +42,7 @@ impl Player {
 /// A mean with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// The mean.
+    /// The mean over all episodes.
     pub mean: f64,
     /// The lower end.
     pub low: f64,

@@ -43,7 +43,7 @@ pub struct JobFacts {
     pub memory: f64,
     /// GPU seconds received so far.
     pub attained_seconds: f64,
-    /// The priority.
+    /// The job's priority.
     pub priority: f64,
     /// Whether the job fits on what is free now.
     pub fits_now: bool,
@@ -60,9 +60,9 @@ pub struct JobFacts {
 pub struct ClusterFacts {
     /// The part of all GPUs that is free, 0 to 1.
     pub free: f64,
-    /// All GPUs.
+    /// The number of GPUs of the cluster.
     pub gpus: f64,
-    /// Waiting jobs.
+    /// The number of waiting jobs.
     pub waiting: usize,
 }
 

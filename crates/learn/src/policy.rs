@@ -47,7 +47,7 @@ struct Memory {
     tell_strange_at: u64,
 }
 
-/// The policy.
+/// The policy that ranks jobs by a model's scores.
 pub struct Learned {
     model: Arc<Model>,
     rule: Rule,
@@ -290,7 +290,7 @@ impl Remember for Learned {
     }
 }
 
-/// `learned`.
+/// Builds the policy `learned`.
 fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     let file = params.word("model");
     let bad = |parameter: &'static str, given: &str, expected: String| PolicyError::BadValue {

@@ -61,7 +61,7 @@ impl FromStr for Objective {
 pub enum Task {
     /// The teaching project's environment as it is.
     ClassroomCompat {
-        /// Its GPUs.
+        /// The number of GPUs.
         gpus: usize,
     },
     /// `RLScheduler`'s protocol on a trace.
@@ -83,7 +83,7 @@ pub enum TaskError {
     UnknownRule {
         /// What was written.
         given: String,
-        /// All names.
+        /// The names of all environments.
         known: String,
     },
     /// A choice was not legal.

@@ -73,6 +73,9 @@ impl<'a> Draft<'a> {
 
     /// Starts a job on one type if it fits there without certain GPUs, each named once.
     pub fn try_start_avoiding(&mut self, job: JobId, gpu_type: GpuTypeId, avoided: &[GpuId]) -> bool {
+        if avoided.is_empty() {
+            return self.try_start_on(job, gpu_type);
+        }
         self.pool.withhold(avoided);
         let started = self.try_start_on(job, gpu_type);
         self.pool.restore(avoided);

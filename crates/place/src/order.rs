@@ -84,7 +84,7 @@ struct Reservation {
 enum Keeps {
     /// As many GPUs of a type as the job needs; `spare` are those free at the start that it does not need.
     Any { gpu_type: GpuTypeId, spare: u32 },
-    /// These GPUs.
+    /// The very GPUs that the job is going to use.
     These(GpuList),
 }
 
@@ -97,16 +97,11 @@ impl Reservation {
         }
     }
 
-    /// The GPUs that a job may not use if it runs until `end`.
-    fn closed_until(&self, end: Time) -> &[GpuId] {
-        if end > self.start { self.gpus() } else { &[] }
-    }
-
-    /// The spare GPUs that a job draws on if it runs on this type until `end`; `None` if it does not touch the reservation.
-    fn spare_until(&mut self, end: Time, on: GpuTypeId) -> Option<&mut u32> {
+    /// A job that outlasts the start takes so many GPUs of a type.
+    fn draw_on(&mut self, on: GpuTypeId, gpus: u32) {
         match &mut self.keeps {
-            Keeps::Any { gpu_type, spare } if *gpu_type == on && end > self.start => Some(spare),
-            _ => None,
+            Keeps::Any { gpu_type, spare } if *gpu_type == on => *spare -= gpus,
+            _ => {}
         }
     }
 }
@@ -195,16 +190,24 @@ fn backfill_behind(queue: &mut Queue, draft: &mut Draft<'_>, reservations: &mut 
 
 /// Starts a job where it delays no reservation.
 fn start_beside(draft: &mut Draft<'_>, job: JobId, reservations: &mut [Reservation]) -> bool {
+    if reservations.is_empty() {
+        return draft.try_start(job, TypeSet::EMPTY).is_some();
+    }
     let gpus = draft.snapshot.bound.job(job).gpus;
-    for &gpu_type in draft.types_of(job) {
+    'types: for &gpu_type in draft.types_of(job) {
         let end = draft.snapshot.now + draft.snapshot.longest_run(job, gpu_type);
-        if reservations.iter_mut().filter_map(|reservation| reservation.spare_until(end, gpu_type)).any(|spare| gpus > *spare) {
-            continue;
+        let mut closed = GpuList::new();
+        for reservation in reservations.iter().filter(|reservation| end > reservation.start) {
+            match &reservation.keeps {
+                Keeps::Any { gpu_type: kept, spare } if *kept == gpu_type && gpus > *spare => continue 'types,
+                Keeps::Any { .. } => {}
+                Keeps::These(kept) => closed.extend_from_slice(kept),
+            }
         }
-        let closed = reservations.iter().flat_map(|reservation| reservation.closed_until(end)).copied().collect::<GpuList>();
         if draft.try_start_avoiding(job, gpu_type, &closed) {
-            let spares = reservations.iter_mut().filter_map(|reservation| reservation.spare_until(end, gpu_type));
-            spares.for_each(|spare| *spare -= gpus);
+            for reservation in reservations.iter_mut().filter(|reservation| end > reservation.start) {
+                reservation.draw_on(gpu_type, gpus);
+            }
             return true;
         }
     }

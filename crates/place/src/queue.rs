@@ -73,9 +73,12 @@ impl Queue {
         relearned: impl Iterator<Item = JobId>,
         index: RunningIndex,
     ) {
-        self.entries.resize(snapshot.states.len(), Entry { rank: 0.0, standing: Standing::Nowhere });
-        self.waiting.resize(snapshot.bound.shapes.len(), BTreeSet::new());
-        self.running.resize(snapshot.bound.cluster.types.len(), BTreeSet::new());
+        let (jobs, shapes, types) = (snapshot.states.len(), snapshot.bound.shapes.len(), snapshot.bound.cluster.types.len());
+        if (self.entries.len(), self.waiting.len(), self.running.len()) != (jobs, shapes, types) {
+            self.entries.resize(jobs, Entry { rank: 0.0, standing: Standing::Nowhere });
+            self.waiting.resize(shapes, BTreeSet::new());
+            self.running.resize(types, BTreeSet::new());
+        }
         if index != self.index {
             self.index = index;
             (0..snapshot.states.len()).for_each(|job| self.settle(JobId::from_index(job), snapshot));

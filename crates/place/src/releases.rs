@@ -13,7 +13,7 @@ pub struct Release {
     pub at: Time,
     /// Of which type.
     pub gpu_type: GpuTypeId,
-    /// How many.
+    /// The number of GPUs that become free.
     pub gpus: u32,
     /// The job that leaves them.
     pub job: JobId,

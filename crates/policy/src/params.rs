@@ -22,13 +22,13 @@ pub enum PolicyError {
     UnknownPolicy {
         /// What was written.
         given: String,
-        /// All names.
+        /// The names of all policies.
         known: String,
     },
     /// The policy has no such parameter.
     #[error("policy `{policy}` has no parameter `{given}`; it knows {known}")]
     UnknownParameter {
-        /// The policy.
+        /// The policy that was asked for.
         policy: &'static str,
         /// What was written.
         given: String,
@@ -38,7 +38,7 @@ pub enum PolicyError {
     /// Not of the form `key=value`, or given twice.
     #[error("policy `{policy}`: `{given}` is not of the form `key=value`, each key once")]
     BadForm {
-        /// The policy.
+        /// The policy that was asked for.
         policy: &'static str,
         /// What was written.
         given: String,
@@ -46,9 +46,9 @@ pub enum PolicyError {
     /// A value the parameter cannot have.
     #[error("policy `{policy}`: {parameter}=`{given}`: must be {expected}")]
     BadValue {
-        /// The policy.
+        /// The policy that was asked for.
         policy: &'static str,
-        /// The parameter.
+        /// The parameter whose value is wrong.
         parameter: &'static str,
         /// What was written.
         given: String,
@@ -65,7 +65,7 @@ pub struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// Reads `key=value,key=value`.
+    /// Reads the parameters of a policy, written as `key=value,key=value`.
     pub fn parse(policy: &'static str, known: &'static [Param], text: &'a str) -> Result<Self, PolicyError> {
         let mut given: Vec<(&str, &str)> = Vec::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {

@@ -76,7 +76,7 @@ pub const PLAIN: PolicyInfo = PolicyInfo {
 const BLIND: Sharing = Sharing { sight: Sight::Blind, ..BY_TYPE };
 /// The allocation depends on what jobs have done.
 const EVERY_ROUND: Sharing = Sharing { renewal: Renewal::EveryRound, ..BY_TYPE };
-/// Both.
+/// GPUs are taken to be alike, and the allocation depends on what jobs have done.
 const BLIND_EVERY_ROUND: Sharing = Sharing { renewal: Renewal::EveryRound, ..BLIND };
 /// Throughput is all that counts: what falls free inside a round goes to the job that would be done with it soonest.
 const OWES_NOTHING: Sharing = Sharing { merit_between: Merit::Shortness, ..BY_TYPE };
@@ -140,7 +140,7 @@ const BUILTIN: &[PolicyInfo] = &[
 pub struct Configured {
     /// As it was written: `name:key=value,…`.
     pub spec: String,
-    /// The policy.
+    /// The policy itself, ready to decide.
     pub policy: Box<dyn Policy>,
     /// Whether it is told how long jobs really run.
     pub durations: Durations,

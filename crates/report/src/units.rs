@@ -50,7 +50,7 @@ pub(crate) fn significant(value: f64) -> String {
     }
 }
 
-/// `82,000`.
+/// A number with commas between thousands, such as `82,000`.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::from(if value < 0.0 { "-" } else { "" });

@@ -125,9 +125,9 @@ pub struct Look {
 
 /// What reaches the queue.
 pub enum Message {
-    /// New jobs.
+    /// A user submits jobs.
     Submit(Box<api::Submit>, Caller, Reply<api::Submitted>),
-    /// A claim.
+    /// A process claims GPUs for itself.
     Claim(api::GpuClaim, Caller, Reply<u64>),
     /// A client of watchmen wants GPUs.
     Register(Box<Registration>, Caller, Reply<u64>),
@@ -166,7 +166,7 @@ pub enum Message {
     Tokens(crate::access::tokens::TokenChange, Reply<u64>),
     /// Write down what was measured and waits to be written with more.
     Flush(Reply<()>),
-    /// Another policy.
+    /// An administrator sets another policy.
     Policy(String, Caller, Reply<()>),
     /// A job asks for its lease, or has saved its work.
     Lease(LeaseRequest, Reply<()>),

@@ -91,7 +91,7 @@ fn say(error: &ureq::Error) -> String {
     }
 }
 
-/// HMAC-SHA256.
+/// The signature of a text: its HMAC-SHA256 under the secret.
 pub fn sign(secret: &str, text: &str) -> Vec<u8> {
     // A key of any length will do.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return Vec::new() };

@@ -22,6 +22,15 @@ const STORE_RETRY_NS: u64 = 1_000_000_000;
 /// Events after which an image of the scheduler is worth writing, beside as many as there are jobs.
 const IMAGE_EVENTS: u64 = 5000;
 
+/// When a write must have reached the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Before anything else is done.
+    Now,
+    /// With the next write that must, and before the queue waits at the latest. It outlives the daemon at once.
+    WithNext,
+}
+
 /// An event to be written.
 pub struct Entry {
     /// The event to be written.
@@ -56,6 +65,8 @@ pub struct Journal {
     decisions: Vec<(Stamp, QueueEvent)>,
     /// Stops that took effect while the store took nothing: they are written before everything else.
     unwritten: Vec<Unwritten>,
+    /// Whether something was written that may not have reached the disk and must, see [`Durability::WithNext`].
+    owes_sync: bool,
     /// When the store is tried again, after it refused.
     pub retry_at: Option<Time>,
 }
@@ -66,7 +77,15 @@ impl Journal {
         let (_, last_seq, _) = store.last()?;
         // The last events may have been dropped with the image: their numbers are not given again.
         let last_seq = store.image()?.map_or(last_seq, |(seq, _)| last_seq.max(seq));
-        Ok(Self { store, next_seq: last_seq + 1, since_image: 0, decisions: Vec::new(), unwritten: Vec::new(), retry_at: None })
+        Ok(Self {
+            store,
+            next_seq: last_seq + 1,
+            since_image: 0,
+            decisions: Vec::new(),
+            unwritten: Vec::new(),
+            owes_sync: false,
+            retry_at: None,
+        })
     }
 
     /// Keeps a decision until it is written.
@@ -88,19 +107,30 @@ impl Journal {
         self.flush_decisions()?;
         let seq = self.next_seq - 1;
         self.store.transaction(|writer| writer.put_image(seq, content))?;
+        self.owes_sync = false;
         self.since_image = 0;
         Ok(())
     }
 
-    /// Writes decisions of which nothing came. They are worth no wait for the disk: who loses them with the power decides again.
+    /// Writes decisions of which nothing came, before the queue waits. They are worth no wait for the disk: a daemon that loses them with
+    /// the power decides again. What must be on the disk by now gets there with them.
     pub fn flush_decisions(&mut self) -> Result<(), StoreError> {
-        if self.decisions.is_empty() {
+        if self.decisions.is_empty() && !self.owes_sync {
             return Ok(());
         }
         let (first, decisions) = (self.next_seq, &self.decisions);
-        self.store.transaction_unsynced(|writer| {
+        let write = |writer: &mut Writer<'_>| {
             decisions.iter().zip(first..).try_for_each(|((stamp, event), seq)| writer.event(seq, *stamp, event))
-        })?;
+        };
+        if !self.owes_sync {
+            self.store.transaction_unsynced(write)?;
+        } else if decisions.is_empty() {
+            // A transaction that changes nothing would not reach the disk.
+            self.store.transaction(|writer| writer.set_meta("synced", &first.to_string()))?;
+        } else {
+            self.store.transaction(write)?;
+        }
+        self.owes_sync = false;
         self.advance(self.decisions.len());
         self.decisions.clear();
         Ok(())
@@ -113,18 +143,28 @@ impl Journal {
 }
 
 impl<P: Platform> LiveWorld<P> {
-    /// Both clocks.
+    /// The present moment by the queue's clock and by the wall clock.
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp { at: self.platform.now().0, wall_ns: self.platform.wall_ns() }
     }
 
     /// Writes events to the disk, then takes them in and tells everybody: the scheduler's part of them is added to `events`.
-    pub(crate) fn commit(&mut self, mut entries: Vec<Entry>, events: &mut Vec<Event>) -> Result<(), StoreError> {
+    pub(crate) fn commit(&mut self, entries: Vec<Entry>, events: &mut Vec<Event>) -> Result<(), StoreError> {
+        self.commit_by(Durability::Now, entries, events)
+    }
+
+    /// The same, for events that may reach the disk together with those that follow them.
+    pub(crate) fn commit_by(
+        &mut self,
+        durability: Durability,
+        mut entries: Vec<Entry>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), StoreError> {
         if entries.is_empty() {
             return Ok(());
         }
         let stamp = self.stamp();
-        let records = self.write(&mut entries, stamp)?;
+        let records = self.write(durability, &mut entries, stamp)?;
         self.devices.are_stale = true;
         let first_seq = self.journal.next_seq - entries.len() as u64;
         for ((entry, seq), record) in entries.iter().zip(first_seq..).zip(records) {
@@ -168,23 +208,29 @@ impl<P: Platform> LiveWorld<P> {
         if !self.journal.unwritten.is_empty() {
             let stamp = self.stamp();
             // If the store refuses again it is tried again.
-            _ = self.write(&mut [], stamp);
+            _ = self.write(Durability::Now, &mut [], stamp);
         }
     }
 
     /// Writes events in one transaction; gives the record that each leads to, if it is about a job.
-    fn write(&mut self, entries: &mut [Entry], stamp: Stamp) -> Result<Vec<Option<Arc<JobRecord>>>, StoreError> {
+    fn write(
+        &mut self,
+        durability: Durability,
+        entries: &mut [Entry],
+        stamp: Stamp,
+    ) -> Result<Vec<Option<Arc<JobRecord>>>, StoreError> {
         let began = std::time::Instant::now();
         let decisions = std::mem::take(&mut self.journal.decisions);
         let unwritten = std::mem::take(&mut self.journal.unwritten);
         let first_seq = self.journal.next_seq;
-        let book = RecordWriter { estimates: &self.memory.estimates, telemetry: &self.devices.telemetry, board: &self.board };
+        let records_of =
+            RecordWriter { estimates: &self.memory.estimates, telemetry: &self.devices.telemetry, board: &self.board };
         let jobs = &self.records.jobs;
-        let written = self.journal.store.transaction(|writer| {
+        let write = |writer: &mut Writer<'_>| {
             let mut seqs = first_seq..;
             let mut number = || seqs.next().unwrap_or(u64::MAX);
             for kept in &unwritten {
-                book.write(writer, &kept.event, Some(&kept.before), &kept.after, kept.stamp)?;
+                records_of.write(writer, &kept.event, Some(&kept.before), &kept.after, kept.stamp)?;
                 writer.event(number(), kept.stamp, &kept.event)?;
             }
             for (stamp, event) in &decisions {
@@ -199,7 +245,7 @@ impl<P: Platform> LiveWorld<P> {
                 let before = entry.event.job().and_then(|id| changed.get(&id).or_else(|| jobs.get(&id)));
                 let after = entry.event.job().and_then(|_| journal::fold(before.map(|record| &**record), &entry.event, stamp));
                 if let Some(record) = &after {
-                    book.write(writer, &entry.event, before.map(|record| &**record), record, stamp)?;
+                    records_of.write(writer, &entry.event, before.map(|record| &**record), record, stamp)?;
                 }
                 writer.event(number(), stamp, &entry.event)?;
                 let after = after.map(Arc::new);
@@ -207,13 +253,18 @@ impl<P: Platform> LiveWorld<P> {
                 records.push(after);
             }
             Ok(records)
-        });
+        };
+        let written = match durability {
+            Durability::Now => self.journal.store.transaction(write),
+            Durability::WithNext => self.journal.store.transaction_unsynced(write),
+        };
         self.board.metrics.wrote(began.elapsed());
         self.note_store(&written);
         if written.is_err() {
             (self.journal.decisions, self.journal.unwritten) = (decisions, unwritten);
             return written;
         }
+        self.journal.owes_sync = durability == Durability::WithNext;
         self.journal.advance(unwritten.len() + decisions.len() + entries.len());
         for (kept, seq) in unwritten.iter().zip(first_seq..) {
             self.tell(seq, kept.stamp, &kept.event);
@@ -327,5 +378,28 @@ impl RecordWriter<'_> {
             writer.put_client(&self.board.read().clients.row(record, stamp.wall_ns))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rota_core::event::Occasion;
+
+    #[test]
+    fn what_may_reach_the_disk_later_gets_there_before_the_queue_waits() {
+        let mut journal = Journal::new(Store::in_memory()).unwrap();
+        let is_synced = |journal: &Journal| journal.store.meta("synced").unwrap().is_some();
+        journal.flush_decisions().unwrap();
+        assert!(!is_synced(&journal), "nothing was to be written");
+        // A decision goes to the disk with what is owed; nothing else needs to be written for that.
+        journal.owes_sync = true;
+        journal.decided(Stamp { at: 1, wall_ns: 1 }, EventKind::Decided { occasion: Occasion::Event });
+        journal.flush_decisions().unwrap();
+        assert!(!journal.owes_sync && !is_synced(&journal));
+        assert_eq!(journal.store.last().unwrap().1, 1);
+        journal.owes_sync = true;
+        journal.flush_decisions().unwrap();
+        assert!(!journal.owes_sync && is_synced(&journal), "without a decision something else is written");
     }
 }

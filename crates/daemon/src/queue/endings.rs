@@ -4,6 +4,7 @@
 
 use crate::config::OnLoss;
 use crate::machine::platform::{Message, Outcome, Platform};
+use crate::queue::commit::Durability;
 use crate::queue::executor_events::UNREADABLE;
 use crate::queue::gavel_ends::end_of_gavel_run;
 use crate::queue::leases::work_lost;
@@ -85,7 +86,10 @@ impl<P: Platform> LiveWorld<P> {
             }
             kept.push(Message::Ended { job: id, attempt, outcome });
         }
-        if self.commit(entries, events).is_err() {
+        // An end that a supervisor wrote down is found again there, whatever becomes of this machine: it may wait for the next write.
+        let are_proved = runs.iter().all(|(.., outcome)| matches!(outcome, Outcome::Ended(_)));
+        let durability = if are_proved { Durability::WithNext } else { Durability::Now };
+        if self.commit_by(durability, entries, events).is_err() {
             // Not lost: the supervisors' records stay where they are, and the store is tried again.
             self.backlog.undelivered.append(&mut kept);
             return;

@@ -37,7 +37,7 @@ pub(crate) struct Accepted {
 pub(crate) struct Origin<'a> {
     /// The user who submits them.
     pub caller: &'a Caller,
-    /// Their environment.
+    /// The environment of the jobs.
     pub env: &'a Arc<Vec<(Text, Text)>>,
     /// Whether a job that they wait for has ended badly.
     pub unmet: bool,

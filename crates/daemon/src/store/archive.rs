@@ -74,7 +74,7 @@ impl Archive {
         Ok(Self { connection, path: path.to_owned() })
     }
 
-    /// One job.
+    /// A job by its number, over or not.
     pub fn job(&self, id: u64) -> Result<Option<JobRecord>, StoreError> {
         self.read(|connection| job_by_id(connection, id))
     }

@@ -22,6 +22,9 @@ use std::sync::Arc;
 /// How long a write waits for another to end.
 const BUSY_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// Statements that are kept compiled: more than the queue has, so that none is compiled twice.
+const STATEMENTS_KEPT: usize = 64;
+
 /// The columns of a job, in the order in which [`read_job`] takes them.
 pub(crate) const COLUMNS: &str = "id, uid, user, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns, started_ns, \
                        finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, stop_cause, quota_hold, identity, priority, progress, command_id";
@@ -101,6 +104,7 @@ impl Store {
         let path = self.path.clone();
         let wrap = |source| StoreError::Sqlite { path: path.clone(), source };
         connection.busy_timeout(BUSY_MAX).map_err(wrap)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
         let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(wrap)?;
         let known = MIGRATIONS.len().cast_signed() as i64;
         if found > known {

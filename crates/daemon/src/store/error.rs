@@ -28,7 +28,7 @@ pub enum StoreError {
         /// The newest version that this Rota knows.
         known: i64,
     },
-    /// Everything else.
+    /// The database refused for another reason.
     #[error("store {path}: {source}")]
     Sqlite {
         /// The file.

@@ -74,7 +74,7 @@ pub struct RunSpec {
 /// A user to run as.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct RunAs {
-    /// The user.
+    /// The id of the job's user.
     pub uid: u32,
     /// The main group.
     pub gid: u32,

@@ -41,15 +41,15 @@ pub enum BatchError {
     /// Too short for a sequence.
     #[error("{source_name}: has {jobs} jobs; a sequence has {SEQUENCE_JOBS}")]
     TooShort {
-        /// The file.
+        /// The name of the trace file.
         source_name: String,
-        /// Its jobs.
+        /// How many jobs the trace has.
         jobs: usize,
     },
     /// A job that is larger than the machine.
     #[error("{source_name}: job {job} needs {processors} processors; there are {all}")]
     TooWide {
-        /// The file.
+        /// The name of the trace file.
         source_name: String,
         /// The job's position, from 0.
         job: usize,

@@ -26,7 +26,7 @@ struct Task {
     on: usize,
 }
 
-/// The environment.
+/// The classroom environment, with the rules of the seed.
 #[derive(Clone, Debug)]
 pub struct ClassroomCompat {
     config: Classroom,

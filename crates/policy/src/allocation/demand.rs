@@ -46,7 +46,7 @@ impl PairRates for NoPairs {
 /// How an entity divides its part among its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EntityRule {
-    /// By weight.
+    /// The jobs get parts by their weights.
     Fairness,
     /// Everything to the first job that can use more.
     Fifo,
@@ -64,7 +64,7 @@ pub struct Entity {
 /// Everything an allocation depends on.
 #[derive(Clone, Copy)]
 pub struct Demand<'a> {
-    /// The jobs.
+    /// What each job claims of the cluster.
     pub claims: &'a [Claim],
     /// GPUs of each type.
     pub gpus: &'a [f64],

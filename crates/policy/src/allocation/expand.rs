@@ -9,7 +9,7 @@
 
 use smallvec::SmallVec;
 
-/// Identical jobs.
+/// Jobs that claim the same, solved for together.
 pub(super) struct Class<'a> {
     /// Rate on each type.
     pub rates: &'a [f64],

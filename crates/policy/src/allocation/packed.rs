@@ -60,7 +60,7 @@ fn topped_up(packing: &Packing, weights: &[f64], found: Part, solver: Solver) ->
     (uses, part)
 }
 
-/// `max-min-packed`.
+/// The objective of `max-min-packed`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct MaxMinPacked(pub Solver);
 
@@ -86,7 +86,7 @@ impl Allocator for MaxMinPacked {
     }
 }
 
-/// `makespan-packed`.
+/// The objective of `makespan-packed`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct MakespanPacked(pub Solver);
 
@@ -108,7 +108,7 @@ fn minimised(allocation: Allocation, level: f64, upper_bound: f64) -> Allocation
     Allocation { pairs, ..inverted(shares, level, upper_bound.max(level), rows, solver) }
 }
 
-/// `ftf-packed`.
+/// The objective of `ftf-packed`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct FinishTimePacked {
     solver: Solver,
@@ -207,7 +207,7 @@ impl LevelSearch {
     }
 }
 
-/// `water-filling-packed`.
+/// The objective of `water-filling-packed`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct WaterFillingPacked;
 
@@ -253,7 +253,7 @@ impl Allocator for WaterFillingPacked {
     }
 }
 
-/// `max-throughput-cost-slo-packed`.
+/// The objective of `max-throughput-cost-slo-packed`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct InTimePacked;
 

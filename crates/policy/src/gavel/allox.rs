@@ -175,7 +175,7 @@ fn fill_idle(chosen: &mut BTreeMap<JobId, GpuTypeId>, jobs: &[JobId], free: &mut
     }
 }
 
-/// `allox`.
+/// Builds the policy `allox`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     Ok(Box::new(AlloX {
         alpha: params.number("alpha", 0.0, 1.0)?,

@@ -106,17 +106,17 @@ impl Policy for Fifo {
     }
 }
 
-/// `fifo`.
+/// The policy `fifo`.
 pub fn any_type() -> Box<dyn Policy> {
     Box::new(Fifo { kind: Kind::Any, watch: Watch::default() })
 }
 
-/// `fifo-perf`.
+/// The policy `fifo-perf`.
 pub fn fastest_type() -> Box<dyn Policy> {
     Box::new(Fifo { kind: Kind::Fastest, watch: Watch::default() })
 }
 
-/// `fifo-packed`.
+/// The policy `fifo-packed`.
 pub fn packed() -> Box<dyn Policy> {
     Box::new(Fifo { kind: Kind::Packed, watch: Watch::default() })
 }

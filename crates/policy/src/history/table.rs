@@ -28,7 +28,7 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// One job.
+    /// What one job adds to a count.
     fn one(self) -> u16 {
         if self == Self::Short { FINE } else { 1 }
     }

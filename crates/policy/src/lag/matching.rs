@@ -154,22 +154,22 @@ fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, Pol
     }))
 }
 
-/// `lag-match`.
+/// Builds the policy `lag-match`.
 pub fn build_match(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     lag(params, Knowledge::Nothing)
 }
 
-/// `lag-gittins`.
+/// Builds the policy `lag-gittins`.
 pub fn build_gittins(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     lag(params, Knowledge::Estimate(GittinsTable::new(params.number("sigma", 0.01, 10.0)?)))
 }
 
-/// `lag-srsf`.
+/// Builds the policy `lag-srsf`.
 pub fn build_srsf(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     lag(params, Knowledge::Exact)
 }
 
-/// `lag-history`.
+/// Builds the policy `lag-history`.
 pub fn build_history(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     lag(params, Knowledge::History(Box::default()))
 }

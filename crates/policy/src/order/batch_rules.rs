@@ -32,17 +32,17 @@ pub struct Facts {
 pub enum BatchRule {
     /// Smallest area first: run time × GPUs.
     Saf,
-    /// F1.
+    /// A rule fitted to traces: the logarithm of the run time × GPUs, plus the time of submission.
     F1,
-    /// F2.
+    /// A rule fitted to traces: the square root of the run time × GPUs, plus the time of submission.
     F2,
-    /// F3.
+    /// A rule fitted to traces: run time × GPUs, plus the time of submission.
     F3,
-    /// F4.
+    /// A rule fitted to traces: run time × the square root of the GPUs, plus the time of submission.
     F4,
-    /// WFP3.
+    /// Jobs that have waited long for their length come first, the more so the wider they are.
     Wfp3,
-    /// UNICEP.
+    /// Jobs that have waited long for their length come first, the more so the narrower they are.
     Unicep,
 }
 

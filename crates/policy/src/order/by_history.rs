@@ -35,12 +35,12 @@ pub struct ByHistory {
 }
 
 impl ByHistory {
-    /// `gittins:classes=on`.
+    /// The policy `gittins:classes=on`.
     pub fn most_likely_to_end() -> Self {
         Self::new(Goal::MostLikelyToEnd)
     }
 
-    /// `sjf:estimates=history`.
+    /// The policy `sjf:estimates=history`.
     pub fn shortest_first(rule: Rule) -> Self {
         Self::new(Goal::ShortestFirst(rule))
     }

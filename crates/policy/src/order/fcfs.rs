@@ -20,12 +20,12 @@ impl Policy for InOrderOfArrival {
     }
 }
 
-/// `fcfs`.
+/// Builds the policy `fcfs`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     Ok(Box::new(InOrderOfArrival(params.run_to_end()?)))
 }
 
-/// `least-loaded`.
+/// Builds the policy `least-loaded`.
 pub fn build_least_loaded(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     Ok(Box::new(InOrderOfArrival(Rule { score: Some(Score::LeastBusy), ..params.run_to_end()? })))
 }

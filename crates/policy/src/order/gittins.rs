@@ -105,7 +105,7 @@ impl Policy for Gittins {
     }
 }
 
-/// `gittins`.
+/// Builds the policy `gittins`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     match params.word("classes") {
         "on" => return Ok(Box::new(ByHistory::most_likely_to_end())),

@@ -83,7 +83,7 @@ impl Policy for LeastAttainedService {
     }
 }
 
-/// `las`.
+/// Builds the policy `las`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     let first = params.number("first", 0.001, 1e9)?;
     let factor = params.number("factor", 1.0, 1e6)?;

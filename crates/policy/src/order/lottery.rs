@@ -79,12 +79,12 @@ fn lottery(params: &Params<'_>, rule: Rule, equal_tickets: bool) -> Result<Box<d
     Ok(Box::new(Lottery { rule, equal_tickets, stream, drawn_up_to: 0.0, numbers: Vec::new(), active: BTreeSet::new() }))
 }
 
-/// `lottery`.
+/// Builds the policy `lottery`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     lottery(params, Rule { preempt: Preempt::AtTicks, ..params.run_to_end()? }, false)
 }
 
-/// `random`.
+/// Builds the policy `random`.
 pub fn build_random(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     lottery(params, Rule { score: Some(Score::Random), ..params.run_to_end()? }, true)
 }

@@ -32,7 +32,7 @@ impl Policy for LargestPriority {
     }
 }
 
-/// `priority`.
+/// Builds the policy `priority`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     let rule = if params.flag("preempt")? { Rule::preemptive(Preempt::Always) } else { params.run_to_end()? };
     Ok(Box::new(LargestPriority { rule, seconds_per_step: params.number("age", 0.0, 1e9)? }))

@@ -101,7 +101,7 @@ impl Policy for RoundRobin {
     }
 }
 
-/// `rr`.
+/// Builds the policy `rr`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     let quantum = Span::from_seconds(params.number("quantum", 0.001, 1e8)?).unwrap_or_default();
     Ok(Box::new(RoundRobin {

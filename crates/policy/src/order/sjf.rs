@@ -27,7 +27,7 @@ impl Policy for ShortestFirst {
     }
 }
 
-/// `sjf`.
+/// Builds the policy `sjf`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     let rule = params.run_to_end()?;
     match params.word("estimates") {

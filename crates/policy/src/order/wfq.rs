@@ -62,7 +62,7 @@ impl Policy for FairQueueing {
     }
 }
 
-/// `wfq`.
+/// Builds the policy `wfq`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     let rule = params.run_to_end()?;
     Ok(Box::new(FairQueueing { rule, virtual_time: 0.0, tags: Vec::new(), last_finish: HashMap::new() }))

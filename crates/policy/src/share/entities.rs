@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// All entities that have had a job.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Entities {
-    /// By index.
+    /// The entities, in the order of their index.
     pub list: Vec<Entity>,
     index_of: HashMap<Name, u32>,
 }
