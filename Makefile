@@ -81,6 +81,8 @@ bench: build torch
 	python3 benches/history.py $(ROTA)
 	python3 benches/learn.py $(ROTA) $(wildcard ../shared/data/lublin/lublin-2.swf)
 	python3 benches/iterator.py
+	python3 benches/leases.py $(ROTA)
+	python3 benches/shares.py $(ROTA)
 	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
 	python3 benches/crowd.py $(ROTA)
 	$(CARGO) run --release --locked -p rota-sim --example fork

@@ -41,11 +41,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rota", help="the binary")
     parser.add_argument("--steps", type=float, default=1.0, metavar="FACTOR", help="so many times the steps [1.0]")
-    parser.add_argument("--policy", default="las:first=2,factor=2", metavar="P", help="[las:first=2,factor=2]")
+    parser.add_argument("--policy", default="las:first=1,factor=2", metavar="P", help="[las:first=1,factor=2]")
     options = parser.parse_args()
     state = tempfile.mkdtemp(prefix="rota-workloads-")
     up = [options.rota, "up", "--foreground", "--state", state, "--virtual-gpus", "a100:1", "--port", "0"]
-    daemon = subprocess.Popen([*up, "--policy", options.policy, "--min-run", "1"], stdout=subprocess.PIPE, text=True)
+    daemon = subprocess.Popen([*up, "--policy", options.policy, "--min-run", "0.5"], stdout=subprocess.PIPE, text=True)
 
     def rota(verb, *words, cwd=None):
         line = [options.rota, verb, "--state", state, *words]

@@ -1,6 +1,7 @@
 //! The binder: it gives each job the rows of the tables that it has in common with others.
 
 use crate::bind::{BindProblem, NewJob};
+use crate::measured::has_moved;
 use crate::{Bound, ClassId, Cluster, GpuId, GpuTypeId, Job, JobClass, MilliGpu, Shape, ShapeId, Span, ThroughputTable, TypeSet};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ pub struct Binder {
     /// Work per step and row of speeds of the job types seen.
     steps_seen: HashMap<(crate::Name, u32), (f64, u32)>,
     /// The shape and the class that were found last: most jobs have what the one before them had, and a comparison is cheaper than a hash.
+    /// Whether the speeds of a class were ever measured.
+    has_measured: bool,
     #[serde(skip)]
     last_shape: Option<(Shape, ShapeId)>,
     #[serde(skip)]
@@ -51,6 +54,7 @@ impl Binder {
             set_ids: HashMap::new(),
             class_ids: HashMap::new(),
             steps_seen: HashMap::new(),
+            has_measured: false,
             last_shape: None,
             last_class: None,
             plain_speeds: None,
@@ -129,7 +133,15 @@ impl Binder {
             let spread_part = is_known.then(|| parts.into_iter().map(|part| part.unwrap_or(1.0)).collect());
             let steps_per_second = seconds_per_step.map_or(1.0, |seconds| 1.0 / seconds);
             let is_paired = table.knows_pairs_of(job_type, job.gpus);
-            bound.classes.push(JobClass { kind: job.kind, gpus: job.gpus, speeds, steps_per_second, spread_part, is_paired });
+            bound.classes.push(JobClass {
+                kind: job.kind,
+                gpus: job.gpus,
+                speeds,
+                steps_per_second,
+                spread_part,
+                is_paired,
+                is_measured: false,
+            });
         }
         id
     }
@@ -168,12 +180,46 @@ impl Binder {
                 hint,
             });
         }
+        // Jobs given as time have the speeds of their class, which may have been measured since it was made.
+        if self.has_measured
+            && let Some(class) = self.class_ids.get(&(job.kind, job.gpus, false))
+        {
+            return Ok(bound.classes[class.index()].speeds);
+        }
         let row = self.plain_speeds.unwrap_or_else(|| {
             let speeds = bound.cluster.types.iter().map(|kind| kind.speed).collect();
             self.speed_row(bound, speeds)
         });
         self.plain_speeds = Some(row);
         Ok(row)
+    }
+
+    /// The class of jobs given as time of a type and gang size, if there is one.
+    pub fn class_by_time(&self, kind: crate::Name, gpus: u32) -> Option<ClassId> {
+        self.class_ids.get(&(kind, gpus, false)).copied()
+    }
+
+    /// Gives a class the speeds that were measured, in steps per second on each GPU type, if one of them has moved by a tenth. Names
+    /// the jobs that have other speeds from then on.
+    pub fn measure(&mut self, bound: &mut Bound, class: ClassId, speeds: &[f64]) -> Option<Vec<crate::JobId>> {
+        let best = speeds.iter().copied().fold(0.0, f64::max);
+        let known = &bound.classes[class.index()];
+        let in_force = bound.speeds[known.speeds as usize].iter().map(|speed| speed * known.steps_per_second);
+        let has_moved = !known.is_measured || has_moved(&in_force.collect::<Vec<_>>(), speeds);
+        if best <= 0.0 || !has_moved {
+            return None;
+        }
+        self.has_measured = true;
+        let row = self.speed_row(bound, speeds.iter().map(|speed| on_grid(speed / best)).collect());
+        let class_row = &mut bound.classes[class.index()];
+        (class_row.speeds, class_row.steps_per_second, class_row.is_measured) = (row, best, true);
+        let of_class = (0..bound.jobs.len()).filter(|&index| bound.class_of[index] == class);
+        let jobs = of_class.map(crate::JobId::from_index).collect::<Vec<_>>();
+        for job in &jobs {
+            let shape = Shape { speeds: row, ..*bound.shape(*job) };
+            bound.shape_of[job.index()] = self.shape_row(bound, shape);
+        }
+        Some(jobs)
     }
 
     fn speed_row(&mut self, bound: &mut Bound, speeds: Vec<f64>) -> u32 {
@@ -249,6 +295,12 @@ impl Binder {
         let largest = format!("it has at most {}{within} of one type for this job", largest_pools.join(", "));
         BindProblem::GangTooLarge { wanted: job.gpus, largest }
     }
+}
+
+/// The nearest of some speeds that lie one part in fifty apart: a measured speed that wanders takes few different values, and few rows.
+fn on_grid(speed: f64) -> f64 {
+    const APART: f64 = 0.02;
+    ((speed.ln() / APART).round() * APART).exp()
 }
 
 fn join(numbers: impl IntoIterator<Item = u32>) -> String {

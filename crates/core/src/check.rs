@@ -61,7 +61,8 @@ pub fn check(snapshot: &Snapshot<'_>, plan: &Plan) -> Result<(), Violation> {
         if state.phase != Phase::Running {
             return Err(Violation::NotRunning(job));
         }
-        if !snapshot.bound.job(job).preemptible || state.losses >= 2 || snapshot.now.since(state.since) < snapshot.min_run {
+        if !snapshot.bound.job(job).preemptible || state.losses >= 2 || snapshot.now.since(state.since) < snapshot.min_run_of(job)
+        {
             return Err(Violation::NotPreemptible(job));
         }
         if !stopped.insert(job) {
@@ -198,7 +199,10 @@ mod tests {
             outside: &[],
             outside_changes: 0,
             restart_cost: Span::ZERO,
+            restart_costs: &crate::RestartCosts::default(),
             min_run: Span::ZERO,
+            min_run_restarts: None,
+            speed_changes: 0,
             durations: crate::Durations::Hidden,
             changed: &[],
             lengths: &[],

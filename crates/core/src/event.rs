@@ -313,10 +313,29 @@ pub enum EventKind<R: Realm = Tables> {
         #[serde(default, skip_serializing_if = "is_default")]
         note: R::Note,
     },
-    /// It was measured how long a job that is stopped and started again does nothing.
+    /// It was measured how long jobs of a type that are stopped and started again do nothing.
     RestartMeasured {
-        /// From the request to stop until the job is gone, and from its next start until it runs.
+        /// The job type; empty for jobs without one.
+        #[serde(default)]
+        job_type: Box<str>,
+        /// From the request to stop until the job is gone, and from its next start until its first step.
         cost: Span,
+        /// The part of it from the start until the first step.
+        #[serde(default)]
+        start: Span,
+    },
+    /// It was measured how fast jobs of a type are, alone on GPUs of one type.
+    SpeedMeasured {
+        /// The job type.
+        job_type: Box<str>,
+        /// The gang size.
+        gpus: u32,
+        /// The GPU type.
+        gpu_type: Box<str>,
+        /// Steps that the job did.
+        steps: u64,
+        /// How long it took for them.
+        ran: Span,
     },
     /// The job asked for the lease of its present run: it hears of a stop through it, and needs no signal.
     Leased {
@@ -386,6 +405,7 @@ impl<R: Realm> EventKind<R> {
             | Self::Resumed { .. }
             | Self::PolicySet { .. }
             | Self::RestartMeasured { .. }
+            | Self::SpeedMeasured { .. }
             | Self::NodeLost { .. }
             | Self::NodeReturned { .. }
             | Self::Decided { .. } => None,

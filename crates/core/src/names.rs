@@ -43,6 +43,11 @@ impl Names {
         name
     }
 
+    /// The name of a text, if it has one.
+    pub fn find(&self, text: &str) -> Option<Name> {
+        self.by_text.get(text).copied()
+    }
+
     /// The text of a name.
     pub fn text(&self, name: Name) -> &str {
         self.texts.get(name.0 as usize).map_or("", |text| text)

@@ -87,6 +87,8 @@ pub struct JobClass {
     pub spread_part: Option<Box<[f64]>>,
     /// Whether anything is known of its speed beside others.
     pub is_paired: bool,
+    /// Whether its speeds were measured while its jobs ran.
+    pub is_measured: bool,
 }
 
 /// Everything about a job that decides where it fits.

@@ -1,6 +1,6 @@
 //! What a policy sees: the state of every job and node at one moment, and which jobs changed since it last looked.
 
-use crate::{Bound, GpuList, GpuTypeId, Job, JobId, Length, MilliGpu, Span, Time};
+use crate::{Bound, GpuList, GpuTypeId, Job, JobId, Length, MilliGpu, RestartCosts, Span, Time};
 use serde::{Deserialize, Serialize};
 
 /// Where a job is in its life.
@@ -218,10 +218,16 @@ pub struct Snapshot<'a> {
     pub outside_changes: u64,
     /// How long each GPU has worked for jobs that left it again, by id.
     pub gpu_busy: &'a [Span],
-    /// What a job loses at the beginning of every run but its first.
+    /// What a job loses at the beginning of every run but its first, where nothing was measured of its type.
     pub restart_cost: Span,
-    /// How long a job runs at the least before it is stopped for others.
+    /// What was measured of job types.
+    pub restart_costs: &'a RestartCosts,
+    /// How long a job runs at the least before it is stopped for others, where that does not depend on its type.
     pub min_run: Span,
+    /// How many of its restarts a job runs for at the least before it is stopped for others, where that is not set as a time.
+    pub min_run_restarts: Option<u32>,
+    /// How often speeds were changed by measurements, so that whoever keeps them knows when to look again.
+    pub speed_changes: u64,
     /// Whether the policy is told how long jobs really run.
     pub durations: Durations,
     /// Jobs whose phase changed since the last decision, without repeats, in order of change.
@@ -257,9 +263,19 @@ impl<'a> Snapshot<'a> {
             let node = self.bound.cluster.gpus[gpu.index()].node;
             !self.nodes_up[node.index()] || self.outside.get(gpu.index()).is_some_and(|outside| outside.share > MilliGpu(0))
         };
-        let is_new = self.now.since(state.since) < self.min_run;
+        let is_new = self.now.since(state.since) < self.min_run_of(job);
         let lets_itself = self.bound.job(job).preemptible && !state.is_spared() && !is_new;
         state.phase == Phase::Running && lets_itself && !state.gpus.iter().any(is_held)
+    }
+
+    /// What a job loses when it is stopped and started again.
+    pub fn restart_cost_of(&self, job: JobId) -> Span {
+        self.restart_costs.of(self.bound.job(job).kind).map_or(self.restart_cost, crate::RestartCost::whole)
+    }
+
+    /// How long a job runs at the least before it is stopped for others.
+    pub fn min_run_of(&self, job: JobId) -> Span {
+        self.min_run_restarts.map_or(self.min_run, |restarts| self.restart_cost_of(job).times(restarts.into()))
     }
 
     /// The GPU type a job runs on.
@@ -277,7 +293,7 @@ impl<'a> Snapshot<'a> {
             bound: self.bound,
             durations: self.durations,
             now: self.now,
-            restart_cost: self.restart_cost,
+            restart_cost: self.restart_cost_of(job),
         }
     }
 
@@ -307,7 +323,7 @@ impl<'a> Snapshot<'a> {
     fn run_of(&self, job: JobId, gpu_type: GpuTypeId, length: Span) -> Span {
         let state = &self.states[job.index()];
         let left = length.minus(state.done);
-        let starting = if state.starts > 0 { self.restart_cost } else { Span::ZERO };
+        let starting = if state.starts > 0 { self.restart_cost_of(job) } else { Span::ZERO };
         starting + left.at_speed(self.bound.speeds(job)[gpu_type.index()])
     }
 

@@ -224,7 +224,8 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let mut session = world.restore().map_err(ServeError::Policy)?;
     ports.serve(&site, &config, &runtime);
     let service = LeaseService { book: leases, board: Arc::clone(&board), inbox: inbox.clone() };
-    runtime.spawn(axum::serve(lease_port, crate::lease::routes::routes(Arc::new(service))).into_future());
+    let routes = crate::lease::routes::routes(Arc::new(service)).into_make_service_with_connect_info::<SocketAddr>();
+    runtime.spawn(axum::serve(lease_port, routes).into_future());
 
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox).map_err(doing("watching GPUs"))?;

@@ -8,14 +8,17 @@ pub mod explain;
 mod handovers;
 mod image;
 mod recent_starts;
+mod restart;
 mod session;
+mod speeds;
 mod state;
 
 pub use handovers::Handover;
 pub use image::ImageError;
+pub use restart::{MinRun, Restart};
 pub use rota_core::event::Occasion;
 pub use session::{Moment, Pending, Session, Step, Tally, Wait, World};
-pub use state::{MinRun, Restart, State};
+pub use state::State;
 
 use rota_core::random::RandomStream;
 use rota_core::{Backfill, Bound, Event, EventKind, JobId, Plan, Preempt, Score, Snapshot, Span, Target, Time, Wish};
@@ -37,7 +40,10 @@ macro_rules! snapshot {
             outside_changes: $state.outside_changes,
             gpu_busy: &$state.gpu_busy,
             restart_cost: $state.restart.cost,
+            restart_costs: &$state.restart_costs,
             min_run: $state.restart.min_run(),
+            min_run_restarts: $state.restart.min_run_restarts(),
+            speed_changes: $state.speed_changes,
             durations: $durations,
             changed: &$look.changed,
             lengths: &[],

@@ -1,24 +1,31 @@
 //! Runs that may be too new to be stopped for others, so that the next one that may be stopped is found without looking at every job.
 
-use crate::State;
+use crate::restart::MinRun;
+use crate::{Restart, State};
 use rota_core::{JobId, Phase, Span, Time};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
-/// Running jobs in the order of their starts, without those that have run for long enough. It is made when a shortest run is set, and
-/// made anew when that changes: what is in it follows from the jobs alone, so that it is no part of an image.
+/// Running jobs by the moment from which they may be stopped. It is made when a shortest run is set, and made anew when that changes:
+/// what is in it follows from the jobs alone, so that it is no part of an image.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecentStarts {
-    /// The shortest run that the list was made for; none if there is no list.
-    made_for: Option<Span>,
-    starts: VecDeque<(Time, JobId)>,
+    /// The setting that the list was made for; none if there is no list.
+    made_for: Option<Restart>,
+    /// When a job may be stopped, when it was started, and the job.
+    ripe: BinaryHeap<Reverse<(Time, Time, JobId)>>,
 }
 
 impl RecentStarts {
-    /// A job was started.
-    pub(crate) fn push(&mut self, job: JobId, now: Time) {
-        let Some(min_run) = self.made_for else { return };
-        while self.starts.pop_front_if(|(since, _)| *since + min_run <= now).is_some() {}
-        self.starts.push_back((now, job));
+    /// A job was started, and may be stopped from a moment on.
+    pub(crate) fn push(&mut self, job: JobId, since: Time, ripe_at: Time) {
+        if self.made_for.is_some() {
+            // Nobody may ask for long while no job waits.
+            while self.ripe.peek().is_some_and(|Reverse((at, ..))| *at <= since) {
+                self.ripe.pop();
+            }
+            self.ripe.push(Reverse((ripe_at, since, job)));
+        }
     }
 
     /// The list is to be made anew before it is asked.
@@ -30,32 +37,33 @@ impl RecentStarts {
 impl State {
     /// When the next running job has run for as long as it must before it may be stopped for one that waits.
     pub(crate) fn next_ripe(&mut self, now: Time) -> Option<Time> {
-        let min_run = self.restart.min_run();
-        if min_run == Span::ZERO || self.waiting == 0 || self.running == 0 {
+        if self.restart.min_run == MinRun::For(Span::ZERO) || self.waiting == 0 || self.running == 0 {
             return None;
         }
-        if self.recent_starts.made_for != Some(min_run) {
+        if self.recent_starts.made_for != Some(self.restart) {
             let running = self.jobs.iter().enumerate().filter(|(_, state)| state.phase == Phase::Running);
-            let mut starts = running.map(|(row, state)| (state.since, JobId::from_index(row))).collect::<Vec<_>>();
-            starts.sort_unstable();
-            self.recent_starts = RecentStarts { made_for: Some(min_run), starts: starts.into() };
+            let ripe = running.map(|(row, state)| {
+                let job = JobId::from_index(row);
+                Reverse((state.since + self.min_run_of(job), state.since, job))
+            });
+            self.recent_starts = RecentStarts { made_for: Some(self.restart), ripe: ripe.collect() };
         }
-        let (jobs, bound) = (&self.jobs, &self.bound);
-        let is_past = |&mut (since, job): &mut (Time, JobId)| {
-            let state = &jobs[job.index()];
+        while let Some(&Reverse((ripe_at, since, job))) = self.recent_starts.ripe.peek() {
+            let state = &self.jobs[job.index()];
             let is_there = state.phase == Phase::Running && state.since == since;
-            let may_be_stopped = bound.job(job).preemptible && !state.is_spared();
-            since + min_run <= now || !is_there || !may_be_stopped
-        };
-        while self.recent_starts.starts.pop_front_if(is_past).is_some() {}
-        self.recent_starts.starts.front().map(|(since, _)| *since + min_run)
+            let may_be_stopped = self.bound.job(job).preemptible && !state.is_spared();
+            if ripe_at > now && is_there && may_be_stopped {
+                return Some(ripe_at);
+            }
+            self.recent_starts.ripe.pop();
+        }
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MinRun, Restart};
     use rota_core::bind::BadJobs;
     use rota_core::{Bound, Cluster, End, Event, EventKind, GpuId, GpuList, Job, ThroughputTable, Workload};
     use std::sync::Arc;

@@ -228,7 +228,12 @@ impl<W: World> Session<W> {
             self.find_tick();
             self.pending.has_news = true;
         }
+        let speed_changes = self.engine.state.speed_changes;
         self.engine.record(event);
+        if self.engine.state.speed_changes != speed_changes && !self.pending.has_news {
+            self.find_tick();
+            self.pending.has_news = true;
+        }
     }
 
     /// Whether an event is a reason to decide again. What comes of a plan is not, sooner or later, unless its policy wants to see it.
@@ -237,6 +242,8 @@ impl<W: World> Session<W> {
             EventKind::Started { .. }
             | EventKind::Promised { .. }
             | EventKind::RestartMeasured { .. }
+            // It is one when it changes speeds in force.
+            | EventKind::SpeedMeasured { .. }
             | EventKind::Leased { .. }
             | EventKind::Committed { .. }
             | EventKind::Progress { .. } => false,
@@ -268,7 +275,9 @@ impl<W: World> Session<W> {
             for event in events.drain(..) {
                 debug_assert!(!is_decision(&event), "decisions are the session's own");
                 self.pending.has_news |= self.is_news(&event);
+                let speed_changes = self.engine.state.speed_changes;
                 self.engine.record(&event);
+                self.pending.has_news |= self.engine.state.speed_changes != speed_changes;
                 observe(&event);
                 self.tally.events += 1;
             }

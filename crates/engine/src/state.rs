@@ -1,53 +1,17 @@
 //! The state of every job, GPU and node: a fold over events, the same in the simulated and the live world.
 
-use crate::Handover;
 use crate::recent_starts::RecentStarts;
+use crate::{Handover, Restart};
 use rota_core::event::EventKind;
 use rota_core::snapshot::{gpu_time, work_done};
 use rota_core::{
-    Binder, Bound, Companions, DependencyCondition, End, Event, GpuId, GpuList, JobChange, JobId, JobState, MilliGpu, NewJob,
-    NodeId, Phase, Renumbering, Slice, Span, ThroughputTable, Time,
+    Binder, Bound, Companions, DependencyCondition, End, Event, GpuId, GpuList, JobChange, JobId, JobState, MeasuredSpeeds,
+    MilliGpu, NewJob, NodeId, Phase, Renumbering, RestartCost, RestartCosts, Slice, Span, SpeedSample, ThroughputTable, Time,
 };
 use rota_place::pool::Pool;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// What it costs a job to lose its GPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restart {
-    /// Time at the beginning of every run but the first in which nothing is done.
-    pub cost: Span,
-    /// How often a job saves its progress by itself; what it did since is lost with its node. `None`: only when it is preempted.
-    pub checkpoint: Option<Span>,
-    /// How long a job runs at the least before it is stopped for others.
-    pub min_run: MinRun,
-}
-
-/// How long a job runs at the least before it is stopped for others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MinRun {
-    /// A length of time.
-    For(Span),
-    /// So many times as long as it takes to start again.
-    Restarts(u32),
-}
-
-impl Default for MinRun {
-    fn default() -> Self {
-        Self::For(Span::ZERO)
-    }
-}
-
-impl Restart {
-    /// How long a job runs at the least before it is stopped for others.
-    pub fn min_run(&self) -> Span {
-        match self.min_run {
-            MinRun::For(span) => span,
-            MinRun::Restarts(times) => Span(self.cost.0.saturating_mul(times.into())),
-        }
-    }
-}
 
 /// All jobs, GPUs and nodes now. It has many fields because it is what all folds of the scheduler share; each is plain data.
 #[derive(Clone, Serialize, Deserialize)]
@@ -76,8 +40,14 @@ pub struct State {
     pub stopping: usize,
     /// Whether nothing may be started.
     pub is_drained: bool,
-    /// What it costs a job to start again.
+    /// What it costs a job to start again, where nothing was measured of its type.
     pub restart: Restart,
+    /// What was measured of job types.
+    pub restart_costs: RestartCosts,
+    /// The speeds that were measured.
+    pub measured: MeasuredSpeeds,
+    /// How often the speeds in force were changed by them.
+    pub speed_changes: u64,
     /// Starts that wait for other jobs to leave their GPUs.
     pub handovers: Vec<Handover>,
     pub(crate) binder: Binder,
@@ -114,6 +84,9 @@ impl State {
             stopping: 0,
             is_drained: false,
             restart,
+            restart_costs: RestartCosts::default(),
+            measured: MeasuredSpeeds::default(),
+            speed_changes: 0,
             handovers: Vec::new(),
             binder: Binder::new(&bound.cluster),
             table: Arc::new(ThroughputTable::new("live")),
@@ -148,6 +121,10 @@ impl State {
             self.is_changed.push(false);
             self.note_change(job);
             self.submit(job, now);
+            let class = self.bound.class(job);
+            if class.kind.is_some() && !class.is_measured && !self.measured.is_empty() {
+                self.use_measured_speeds(now);
+            }
         }
     }
 
@@ -191,7 +168,17 @@ impl State {
                 self.break_promises(|_| true);
             }
             EventKind::Resumed { gpu: None, .. } => self.is_drained = false,
-            EventKind::RestartMeasured { cost } => self.restart.cost = *cost,
+            EventKind::RestartMeasured { job_type, cost, start } => {
+                let kind = Arc::make_mut(&mut self.bound).names.intern(job_type);
+                self.restart_costs.set(kind, RestartCost { stop: cost.minus(*start), start: *start });
+                self.recent_starts.forget();
+                // What the last job lost is the best guess for types of which nothing is known.
+                self.restart.cost = *cost;
+            }
+            EventKind::SpeedMeasured { job_type, gpus, gpu_type, steps, ran } => {
+                self.measured.take_in(job_type, *gpus, gpu_type, SpeedSample { steps: *steps, ran: *ran });
+                self.use_measured_speeds(now);
+            }
             EventKind::Committed { job, .. } => self.keep_work(*job, now),
             EventKind::NodeLost { node } => self.set_node_up(*node, false),
             EventKind::NodeReturned { node } => self.set_node_up(*node, true),
@@ -349,7 +336,7 @@ impl State {
         self.changed = changed;
     }
 
-    fn note_change(&mut self, job: JobId) {
+    pub(crate) fn note_change(&mut self, job: JobId) {
         if !std::mem::replace(&mut self.is_changed[job.index()], true) {
             self.changed.push(job);
         }
@@ -379,10 +366,12 @@ impl State {
     fn start(&mut self, job: JobId, gpus: &GpuList, now: Time) {
         self.break_promises(|handover| handover.job == job);
         self.enter(job, Phase::Running, now);
-        self.recent_starts.push(job, now);
+        let ripe_at = now + self.min_run_of(job);
+        self.recent_starts.push(job, now, ripe_at);
         self.pool.take(gpus, self.slice(job));
+        let start = self.restart_costs.of(self.bound.job(job).kind).map_or(self.restart.cost, |cost| cost.start);
         let state = &mut self.jobs[job.index()];
-        state.overhead = if state.starts > 0 { self.restart.cost } else { Span::ZERO };
+        state.overhead = if state.starts > 0 { start } else { Span::ZERO };
         state.starts += 1;
         state.gpus.clone_from(gpus);
         state.saved = state.done;
@@ -420,7 +409,7 @@ impl State {
     }
 
     /// Books what a job did at its old pace, and gives it the pace it has beside the partner it has now.
-    fn change_pace(&mut self, job: JobId, now: Time) {
+    pub(crate) fn change_pace(&mut self, job: JobId, now: Time) {
         let (done, saved) = (work_done(&self.jobs[job.index()], now), self.saved_work(job, now));
         let state = &mut self.jobs[job.index()];
         state.done = done;

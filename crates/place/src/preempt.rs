@@ -28,7 +28,8 @@ fn make_room_on(queue: &mut Queue, draft: &mut Draft<'_>, job: JobId, gpu_type: 
     let shape = draft.snapshot.bound.shape(job);
     let worse = queue.running[gpu_type.index()].iter().rev().take_while(|(victim, _)| victim.rank() - offset > key.rank());
     let mut victims = Vec::new();
-    let some_stay = draft.snapshot.outside_changes > 0 || draft.snapshot.min_run > Span::ZERO;
+    let some_stay =
+        draft.snapshot.outside_changes > 0 || draft.snapshot.min_run > Span::ZERO || draft.snapshot.min_run_restarts.is_some();
     // Before anybody is touched: could the gang fit if every victim's GPUs fell free?
     let mut reachable = draft.pool.idle_of(gpu_type);
     for &(_, victim) in worse {

@@ -49,7 +49,7 @@ impl Movable {
             return Vec::new();
         };
         let restarted = moved + if draft.snapshot.states[gang.index()].starts > 0 { size } else { 0 };
-        if draft.snapshot.restart_cost.seconds() * f64::from(restarted) >= gain_seconds(draft, gang, gpu_type) {
+        if draft.snapshot.restart_cost_of(gang).seconds() * f64::from(restarted) >= gain_seconds(draft, gang, gpu_type) {
             return Vec::new();
         }
         let jobs = self.0.get_mut(&(gpu_type, node));
@@ -77,5 +77,6 @@ pub fn is_worth_gathering(draft: &Draft<'_>, gang: JobId, gpu_type: GpuTypeId) -
     let is_spread = gpus.iter().any(|gpu| node(gpu) != node(&gpus[0]));
     snapshot.may_stop(gang)
         && is_spread
-        && snapshot.restart_cost.seconds() * gpus.len() as f64 <= gain_seconds(draft, gang, gpu_type) * (1.0 - f64::EPSILON)
+        && snapshot.restart_cost_of(gang).seconds() * gpus.len() as f64
+            <= gain_seconds(draft, gang, gpu_type) * (1.0 - f64::EPSILON)
 }

@@ -17,6 +17,9 @@ pub struct Watch {
     pub capacities: Vec<f64>,
     nodes_up: Vec<bool>,
     outside_changes: u64,
+    speed_changes: u64,
+    /// Whether the last snapshot had other speeds than the one before.
+    pub has_new_speeds: bool,
 }
 
 impl Watch {
@@ -25,9 +28,10 @@ impl Watch {
         rows.rename(&mut self.active);
     }
 
-    /// Takes in a snapshot; says whether anybody came or went, job or node.
+    /// Takes in a snapshot; says whether anybody came or went, job or node, or has another speed.
     pub fn update(&mut self, snapshot: &Snapshot<'_>) -> bool {
-        let mut changed = false;
+        self.has_new_speeds = std::mem::replace(&mut self.speed_changes, snapshot.speed_changes) != snapshot.speed_changes;
+        let mut changed = self.has_new_speeds;
         // GPUs are counted anew only when other nodes are up than before, or strangers came or went.
         if self.nodes_up != snapshot.nodes_up || self.outside_changes != snapshot.outside_changes {
             self.outside_changes = snapshot.outside_changes;

@@ -259,6 +259,7 @@ impl<'a> Recorder<'a> {
             | EventKind::Overused { .. }
             | EventKind::PolicySet { .. }
             | EventKind::RestartMeasured { .. }
+            | EventKind::SpeedMeasured { .. }
             | EventKind::Leased { .. }
             | EventKind::Committed { .. }
             | EventKind::Progress { .. }

@@ -15,7 +15,7 @@ pub use learn::{AlgorithmWord, BenchArgs, EnvArgs, EvalArgs, LearnArgs, LearnVer
 pub use numbers::window;
 pub use simulate::{MechanismWord, ModelArgs, PoliciesArgs, ReadArgs, SimArgs, SweepArgs};
 pub use throughputs::{
-    ConvertThroughputsArgs, EstimateThroughputsArgs, MeasureThroughputsArgs, MeasuredKind, ShowThroughputsArgs, ThroughputsArgs,
-    ThroughputsCommand,
+    ConvertThroughputsArgs, EstimateThroughputsArgs, LiveThroughputsArgs, MeasureThroughputsArgs, MeasuredKind,
+    ShowThroughputsArgs, ThroughputsArgs, ThroughputsCommand,
 };
 pub use traces::{ConvertArgs, GenArgs, InfoArgs, RunTraceArgs, TraceArgs, TraceCommand, WrittenFormat};

@@ -30,6 +30,14 @@ Examples:
 The table must know all pairs of its job types; the observed one has the speeds alone of the new types and a few of their pairs.
 Errors are absolute, in parts of the speed alone: 0.05 is a twentieth of it.")]
     Estimate(EstimateThroughputsArgs),
+    /// Say how fast the jobs of the queue were, by the steps that they told while they ran
+    #[command(after_help = "\
+Example:
+  rota throughputs live -o speeds.json
+
+Jobs with a lease (`rota.Iterator`, Gavel's iterator) and a job type (`rota submit --job-type`) are measured while they run alone on their
+GPUs. A speed in brackets is believed, from other GPU types, and not written to the file.")]
+    Live(LiveThroughputsArgs),
     /// Measure how fast workloads run here: alone, in pairs on one GPU, and in gangs
     #[command(after_help = "\
 Examples:
@@ -105,6 +113,19 @@ pub struct MeasureThroughputsArgs {
 pub struct ShowThroughputsArgs {
     /// The table (CSV, TOML or Gavel's JSON); the built-in one if not given
     pub file: Option<PathBuf>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota throughputs live`.
+#[derive(Args)]
+pub struct LiveThroughputsArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Where to write what was measured; the ending (.csv, .toml, or .json as Gavel has it) tells the format
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,

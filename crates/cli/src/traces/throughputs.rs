@@ -16,6 +16,7 @@ pub fn run(args: &ThroughputsArgs) -> anyhow::Result<()> {
         ThroughputsCommand::Show(args) => show(args),
         ThroughputsCommand::Convert(args) => convert(args),
         ThroughputsCommand::Estimate(args) => run_estimate(args),
+        ThroughputsCommand::Live(args) => crate::live::past::speeds::speeds(args),
         ThroughputsCommand::Measure(args) => crate::measure::run(args),
     }
 }

@@ -34,6 +34,9 @@ pub struct PastJob {
     pub share_milli: u16,
     /// Memory on each GPU it was counted with.
     pub memory_mib: u32,
+    /// Steps that it did, if it told them.
+    #[serde(default)]
+    pub steps: Option<u64>,
     /// The job's runs, in order.
     pub runs: Vec<PastRun>,
 }

@@ -54,6 +54,21 @@ pub struct GpuProcess {
     pub job: Option<u64>,
 }
 
+/// The speed of a job type on a GPU type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Speed {
+    /// The job type.
+    pub job_type: String,
+    /// The gang size.
+    pub gpus: u32,
+    /// The GPU type.
+    pub gpu_type: String,
+    /// Steps per second of the whole gang.
+    pub steps_per_second: f64,
+    /// How often it was measured; 0 if it is only believed, from other GPU types.
+    pub measurements: u32,
+}
+
 /// The whole state at a glance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the documentation")]

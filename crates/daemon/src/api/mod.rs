@@ -16,7 +16,7 @@ pub use access::{Scope, Session, SignIn, Token, TokenAsk, TokenMade};
 pub use event::{LiveEvent, Problem};
 pub use history::{GpuSample, History, PastJob, PastRun};
 pub use job::{Blocker, ClaimMode, Explanation, GpuClaim, Job, JobChange, JobState, Profile};
-pub use machine::{Drain, Gpu, GpuProcess, GpuState, PolicyChange, Status};
+pub use machine::{Drain, Gpu, GpuProcess, GpuState, PolicyChange, Speed, Status};
 pub use notify::{NewNotifyTarget, NotifyEvent, NotifyKind, NotifyTarget};
 pub use past::{
     GpuName, GpuUse, Heatmap, HeatmapRow, JobPoint, JobSamples, NamedUse, Timeline, TimelineBar, Usage, Use, WastefulJob,

@@ -3,10 +3,11 @@
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Mechanism};
 use crate::lease::gavel::UpdateLeaseRequest;
+use crate::lease::meter::{Counting, Meter, Told};
 use crate::lease::token::{LeaseHolder, LeaseKey};
 use crate::machine::platform::{Refusal, RefusalKind};
 use crate::store::record::JobRecord;
-use rota_core::{Span, StopCause, Time};
+use rota_core::{Span, SpeedSample, StopCause, Time};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,13 +26,6 @@ pub struct Standing {
     pub until: Time,
     /// Whether the run has ended.
     pub is_over: bool,
-}
-
-/// What one process of a gang has told.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Told {
-    steps: u64,
-    seconds: f64,
 }
 
 /// What a job has told of a run.
@@ -53,11 +47,16 @@ struct Lease {
     is_taken: bool,
     /// When the first process asked for it, by the queue's clock.
     began: Option<Time>,
-    /// The steps that a job with Gavel's iterator has to do in all; it tells the steps of each process in this run.
+    /// The steps that a job submitted for Gavel's iterator has to do in all.
     gavel_steps: Option<u64>,
+    /// From where its processes count their steps: a script submitted for Gavel's iterator may use ours.
+    counting: Counting,
     /// Steps done before this run.
     steps_before: u64,
     ranks: BTreeMap<u32, Told>,
+    /// When the run was started, by the queue's clock.
+    started: Option<Time>,
+    meter: Meter,
     /// The step after which all processes of the gang stop.
     last_step: Option<u64>,
     /// Whether the plan for the next round stops the job.
@@ -67,10 +66,18 @@ struct Lease {
 
 impl Lease {
     fn steps(&self) -> u64 {
-        if self.gavel_steps.is_some() {
+        if self.counting == Counting::Process {
             return self.steps_before + self.ranks.values().map(|told| told.steps).sum::<u64>();
         }
         self.ranks.values().map(|told| told.steps).max().unwrap_or(self.steps_before).max(self.steps_before)
+    }
+
+    /// The processes speak this protocol. What was told in the other one is forgotten: its numbers mean something else.
+    fn count(&mut self, counting: Counting) {
+        if std::mem::replace(&mut self.counting, counting) != counting {
+            self.ranks.clear();
+            self.meter = Meter::new(counting);
+        }
     }
 }
 
@@ -185,14 +192,18 @@ impl LeaseBook {
         let is_new = table.get(&record.id).is_none_or(|lease| lease.number != record.attempts);
         if is_new {
             let until = self.end_of_term(self.clock.now(), false);
+            let counting = record.spec.ask.gavel.as_ref().map_or(Counting::Job, |_| Counting::Process);
             let lease = Lease {
                 number: record.attempts,
                 world: record.spec.ask.gavel.as_ref().map_or(1, |_| record.spec.ask.gpus.max(1)),
                 gavel_steps: record.spec.ask.gavel.as_ref().map(|gavel| gavel.total_steps),
+                counting,
                 is_taken: record.progress.is_leased,
                 began: None,
                 steps_before: record.progress.step.unwrap_or(0),
                 ranks: BTreeMap::new(),
+                started: record.started_at.map(Time),
+                meter: Meter::new(counting),
                 last_step: None,
                 leaves_next: false,
                 standing: watch::Sender::new(Standing { stop: None, until, is_over: false }),
@@ -260,6 +271,7 @@ impl LeaseBook {
         }
         let mut table = self.lock();
         let lease = current(&mut table, holder)?;
+        lease.count(Counting::Job);
         lease.world = lease.world.max(world);
         let now = self.clock.now();
         lease.began.get_or_insert(now);
@@ -279,15 +291,15 @@ impl LeaseBook {
 
     /// A process tells how far it is.
     pub fn tell(&self, holder: LeaseHolder, rank: u32, steps: u64, seconds: f64) -> Result<(), Refusal> {
-        note(current(&mut self.lock(), holder)?, rank, steps, seconds)
+        note(current(&mut self.lock(), holder)?, rank, steps, seconds, self.clock.now())
     }
 
     /// A process tells how far it is, and asks how long it may go on.
     pub fn renew(&self, holder: LeaseHolder, rank: u32, steps: u64, seconds: f64) -> Result<Renewal, Refusal> {
         let mut table = self.lock();
         let lease = current(&mut table, holder)?;
-        note(lease, rank, steps, seconds)?;
         let now = self.clock.now();
+        note(lease, rank, steps, seconds, now)?;
         // A daemon that was started again hears from the job how long it has run.
         lease.began.get_or_insert(Time(now.0.saturating_sub((seconds * 1e9) as u64)));
         let stop = lease.standing.borrow().stop;
@@ -314,6 +326,7 @@ impl LeaseBook {
         let mut table = self.lock();
         let Some(lease) = table.get_mut(&job) else { return Ok(None) };
         let max_steps = gavel_share(job, lease)?;
+        lease.count(Counting::Process);
         let now = self.clock.now();
         lease.began.get_or_insert(now);
         let max_duration = lease.standing.borrow().until.since(now).seconds();
@@ -326,8 +339,9 @@ impl LeaseBook {
         let mut table = self.lock();
         let Some(lease) = table.get_mut(&ask.job_id) else { return Ok(None) };
         let max_steps = gavel_share(ask.job_id, lease)?;
-        note_gavel(lease, ask)?;
+        lease.count(Counting::Process);
         let now = self.clock.now();
+        note_gavel(lease, ask, now)?;
         let stop = lease.standing.borrow().stop.is_some();
         if !stop {
             let until = self.end_of_term(now, lease.leaves_next);
@@ -361,6 +375,23 @@ impl LeaseBook {
     pub fn length(&self, holder: LeaseHolder, standing: Standing) -> f64 {
         let began = current(&mut self.lock(), holder).ok().and_then(|lease| lease.began);
         standing.until.since(began.unwrap_or_else(|| self.clock.now())).seconds()
+    }
+
+    /// How fast the job was since this was last asked, if it has told of so many steps.
+    pub fn speed(&self, job: u64, least_steps: u64) -> Option<SpeedSample> {
+        self.lock().get_mut(&job)?.meter.take(least_steps)
+    }
+
+    /// Whether the processes of a job count their steps by Gavel's iterator.
+    pub fn counts_by_gavel(&self, job: u64) -> bool {
+        self.lock().get(&job).is_some_and(|lease| lease.counting == Counting::Process)
+    }
+
+    /// How long the present run of a job took from its start to its first step.
+    pub fn start_took(&self, job: u64) -> Option<Span> {
+        let table = self.lock();
+        let lease = table.get(&job)?;
+        Some(lease.meter.first_step()?.since(lease.started?))
     }
 
     /// What a job has told of its present run, if it has told anything.
@@ -398,7 +429,7 @@ fn gavel_share(job: u64, lease: &Lease) -> Result<u64, Refusal> {
     Ok(total.saturating_sub(lease.steps_before).div_ceil(lease.world.max(1).into()))
 }
 
-fn note_gavel(lease: &mut Lease, ask: &UpdateLeaseRequest) -> Result<(), Refusal> {
+fn note_gavel(lease: &mut Lease, ask: &UpdateLeaseRequest, now: Time) -> Result<(), Refusal> {
     let bad = |message: String| Err(Refusal::new(RefusalKind::BadInput, message));
     if !ask.duration.is_finite() || ask.duration < 0.0 {
         return bad(format!("duration: {} is not a length of time", ask.duration));
@@ -413,10 +444,12 @@ fn note_gavel(lease: &mut Lease, ask: &UpdateLeaseRequest) -> Result<(), Refusal
         return bad(format!("steps: {} is below {}, which the process has told before", ask.steps, before.steps));
     }
     lease.ranks.insert(worker, Told { steps: ask.steps, seconds: ask.duration.max(before.seconds) });
+    lease.meter.note(worker, Told { steps: ask.steps, seconds: ask.duration }, 0, now);
     Ok(())
 }
 
-fn note(lease: &mut Lease, rank: u32, steps: u64, seconds: f64) -> Result<(), Refusal> {
+fn note(lease: &mut Lease, rank: u32, steps: u64, seconds: f64, now: Time) -> Result<(), Refusal> {
+    lease.count(Counting::Job);
     let bad = |message: String| Err(Refusal::new(RefusalKind::BadInput, message));
     if !seconds.is_finite() || seconds < 0.0 {
         return bad(format!("seconds: {seconds} is not a length of time"));
@@ -432,6 +465,7 @@ fn note(lease: &mut Lease, rank: u32, steps: u64, seconds: f64) -> Result<(), Re
         ));
     }
     lease.ranks.insert(rank, Told { steps, seconds: seconds.max(before.seconds) });
+    lease.meter.note(rank, Told { steps, seconds }, lease.steps_before, now);
     Ok(())
 }
 

@@ -1,16 +1,17 @@
 //! The protocol of Gavel's iterator, so that a script written for it runs unchanged: `IteratorToScheduler { InitJob, UpdateLease }`.
 //!
-//! Gavel's protocol has no tokens. It is served on loopback, to jobs that were submitted for it, and changes nothing but what is known
-//! of their progress.
+//! Gavel's protocol has no tokens. It is served on loopback, to processes of jobs that were submitted for it ([`caller`]).
 
 use crate::lease::book::GavelTerms;
+use crate::lease::caller;
 use crate::lease::routes::LeaseService;
 use crate::machine::platform::{LeaseRequest, RefusalKind};
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http;
 use axum::routing::post;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use tonic::server::{Grpc, UnaryService};
@@ -76,26 +77,33 @@ pub fn routes(service: Arc<LeaseService>) -> Router {
         .with_state(service)
 }
 
-async fn init_job(State(service): State<Arc<LeaseService>>, request: Request) -> http::Response<tonic::body::Body> {
-    Grpc::new(ProstCodec::default()).unary(InitJob(service), request).await
+type Peer = ConnectInfo<SocketAddr>;
+
+async fn init_job(State(service): State<Arc<LeaseService>>, peer: Peer, request: Request) -> http::Response<tonic::body::Body> {
+    Grpc::new(ProstCodec::default()).unary(InitJob(service, peer.0), request).await
 }
 
-async fn update_lease(State(service): State<Arc<LeaseService>>, request: Request) -> http::Response<tonic::body::Body> {
-    Grpc::new(ProstCodec::default()).unary(UpdateLease(service), request).await
+async fn update_lease(
+    State(service): State<Arc<LeaseService>>,
+    peer: Peer,
+    request: Request,
+) -> http::Response<tonic::body::Body> {
+    Grpc::new(ProstCodec::default()).unary(UpdateLease(service, peer.0), request).await
 }
 
 type Answered = Pin<Box<dyn Future<Output = Result<Response<UpdateLeaseResponse>, Status>> + Send>>;
 
-struct InitJob(Arc<LeaseService>);
+struct InitJob(Arc<LeaseService>, SocketAddr);
 
 impl UnaryService<InitJobRequest> for InitJob {
     type Response = UpdateLeaseResponse;
     type Future = Answered;
 
     fn call(&mut self, request: tonic::Request<InitJobRequest>) -> Answered {
-        let service = Arc::clone(&self.0);
+        let (service, client) = (Arc::clone(&self.0), self.1);
         Box::pin(async move {
             let job = request.into_inner().job_id;
+            caller::check(&service, client, job).await.map_err(status)?;
             let Some((holder, is_new, terms)) = service.book.gavel_init(job).map_err(status)? else {
                 return Ok(Response::new(UpdateLeaseResponse::default()));
             };
@@ -107,16 +115,20 @@ impl UnaryService<InitJobRequest> for InitJob {
     }
 }
 
-struct UpdateLease(Arc<LeaseService>);
+struct UpdateLease(Arc<LeaseService>, SocketAddr);
 
 impl UnaryService<UpdateLeaseRequest> for UpdateLease {
     type Response = UpdateLeaseResponse;
     type Future = Answered;
 
     fn call(&mut self, request: tonic::Request<UpdateLeaseRequest>) -> Answered {
-        let ask = request.into_inner();
-        let terms = self.0.book.gavel_update(&ask).map_err(status);
-        Box::pin(async move { terms.map(|terms| Response::new(terms.map(Into::into).unwrap_or_default())) })
+        let (service, client) = (Arc::clone(&self.0), self.1);
+        Box::pin(async move {
+            let ask = request.into_inner();
+            caller::check(&service, client, ask.job_id).await.map_err(status)?;
+            let terms = service.book.gavel_update(&ask).map_err(status)?;
+            Ok(Response::new(terms.map(Into::into).unwrap_or_default()))
+        })
     }
 }
 

@@ -60,6 +60,7 @@ impl<P: Platform> LiveWorld<P> {
                 report.reason = Some("it does not fit this machine any more".to_owned());
             }
             entries.extend(self.progress_of_run(&record));
+            entries.extend(self.speed_of_run(&record, state));
             entries.extend(report.is_overdue.then(|| work_lost(id)));
             if let Some((row, job)) = self.row(id).and_then(|row| Some((row, state.jobs.get(row.index())?))) {
                 let now = self.platform.now();
@@ -72,10 +73,7 @@ impl<P: Platform> LiveWorld<P> {
             }
             self.pace.wants_decision |= self.pace.unpromised.remove(&id);
             if end == End::Preempted {
-                let configured = self.config.jobs.restart_seconds.and_then(rota_core::Span::from_seconds);
-                let measured = self.pace.gone(id, self.platform.now(), configured);
-                self.warn_of_short_rounds(measured.as_ref());
-                entries.extend(measured.map(Into::into));
+                entries.extend(self.restart_of(&record, state).map(Into::into));
             }
             let event = EventKind::Ended { job: id, end, report };
             runs.extend(fold(Some(&record), &event, self.stamp()).map(|after| (record, after, outcome.clone())));

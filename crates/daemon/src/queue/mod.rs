@@ -2,7 +2,7 @@
 //!
 //! [`world`] is the live world that the scheduler's loop drives. [`intake`] takes new jobs, [`arrays`] makes the many of one submit, [`verbs`] are what users do to their jobs,
 //! [`administration`] is what administrators do to the machine, [`endings`] says what the end of an attempt means for its job,
-//! [`executor_events`] what else the executor tells, [`leases`] what jobs ask of their leases.
+//! [`executor_events`] what else the executor tells, [`leases`] what jobs ask of their leases, [`speeds`] how fast they were.
 //! [`restore`] makes the scheduler anew from the store. [`estimates`] are the numbers that the scheduler uses where a user gives none.
 
 pub mod administration;
@@ -20,6 +20,7 @@ pub mod priority;
 pub mod records;
 pub mod restore;
 pub mod rows;
+pub mod speeds;
 pub mod submit_checks;
 pub mod switches;
 pub mod verbs;

@@ -4,8 +4,10 @@ use crate::config::ROUND_RESTARTS_MIN;
 use crate::machine::platform::Platform;
 use crate::queue::world::LiveWorld;
 use crate::store::journal::QueueEvent;
+use crate::store::record::JobRecord;
 use rota_core::event::EventKind;
-use rota_core::{Plan, Span, Time};
+use rota_core::{Plan, RestartCost, Span, Time};
+use rota_engine::State;
 use std::collections::{HashMap, HashSet};
 
 /// No decision follows another sooner than this many times its own length, so that submits are not held up by a long queue.
@@ -32,10 +34,12 @@ pub struct Pace {
     is_deciding: bool,
     /// When each job was asked to make room for others.
     asked_at: HashMap<u64, Time>,
-    /// How long the last ones took to go, as a running mean.
-    stop: Option<Span>,
-    /// What was told last.
-    told: Option<Span>,
+    /// The half of a round in which speeds were last measured, counted from the queue's first moment.
+    pub measured_half: Option<u64>,
+    /// The dearest restart, as far as it was looked at.
+    warned_of: Option<RestartCost>,
+    /// Measurements of speeds that the board shows.
+    pub shown_samples: u64,
 }
 
 impl Pace {
@@ -51,18 +55,25 @@ impl Pace {
         self.asked_at.insert(job, now);
     }
 
-    /// A job that was asked to stop is gone. Says what a restart costs, if that is news: half of what was known, half of what was seen.
-    pub fn gone(&mut self, job: u64, now: Time, configured: Option<Span>) -> Option<QueueEvent> {
-        let took = now.since(self.asked_at.remove(&job)?);
-        let mean = self.stop.map_or(took, |known| Span(known.0 / 2 + took.0 / 2));
-        self.stop = Some(mean);
-        let cost = configured.unwrap_or(mean);
-        let is_news = self.told.is_none_or(|told| (cost.seconds() - told.seconds()).abs() > COST_CHANGE * told.seconds());
-        is_news.then(|| {
-            self.told = Some(cost);
-            EventKind::RestartMeasured { cost }
-        })
+    /// A job that was asked to stop is gone. Says how long it took.
+    fn gone(&mut self, job: u64, now: Time) -> Option<Span> {
+        Some(now.since(self.asked_at.remove(&job)?))
     }
+}
+
+/// What a restart costs by what was known and what was seen, half each; none if that is no news.
+fn measured_cost(known: Option<RestartCost>, stop: Span, start: Option<Span>) -> Option<RestartCost> {
+    let half = |known: Span, seen: Span| Span(known.0 / 2 + seen.0 / 2);
+    let Some(known) = known else { return Some(RestartCost { stop, start: start.unwrap_or_default() }) };
+    // A run that told no step says nothing of starts; the first that does counts whole.
+    let start = match start {
+        None => known.start,
+        Some(seen) if known.start == Span::ZERO => seen,
+        Some(seen) => half(known.start, seen),
+    };
+    let cost = RestartCost { stop: half(known.stop, stop), start };
+    let (before, now) = (known.whole().seconds(), cost.whole().seconds());
+    ((now - before).abs() > COST_CHANGE * before).then_some(cost)
 }
 
 impl<P: Platform> LiveWorld<P> {
@@ -80,15 +91,36 @@ impl<P: Platform> LiveWorld<P> {
         }
     }
 
+    /// A job that was asked to make room is gone. Says what a restart costs jobs of its type, if that is news and nobody has set it.
+    pub(crate) fn restart_of(&mut self, record: &JobRecord, state: &State) -> Option<QueueEvent> {
+        let stop = self.pace.gone(record.id, self.platform.now())?;
+        if self.config.jobs.restart_seconds.is_some() {
+            return None;
+        }
+        let start = self.leases.as_ref().and_then(|leases| leases.start_took(record.id));
+        let job_type = record.spec.ask.job_type.as_deref().unwrap_or("");
+        let known = state.bound.names.find(job_type).and_then(|kind| state.restart_costs.of(kind));
+        let cost = measured_cost(known, stop, start)?;
+        Some(EventKind::RestartMeasured { job_type: job_type.into(), cost: cost.whole(), start: cost.start })
+    }
+
     /// Rounds that are hardly longer than a restart are an administrator's business.
-    pub(crate) fn warn_of_short_rounds(&self, measured: Option<&QueueEvent>) {
-        let Some(EventKind::RestartMeasured { cost }) = measured else { return };
+    pub(crate) fn warn_of_short_rounds(&mut self, state: &State) {
+        let Some((kind, cost)) = state.restart_costs.dearest() else { return };
+        if self.pace.warned_of.replace(cost) == Some(cost) {
+            return;
+        }
+        let cost = cost.whole().seconds();
         let mut view = self.board.write();
         match self.config.round().map(Span::seconds) {
-            Some(round) if round < ROUND_RESTARTS_MIN * cost.seconds() => {
-                let cost = cost.seconds();
-                let text =
-                    format!("rounds of {round} s are shorter than ten restarts, which were measured to take {cost:.1} s each");
+            Some(round) if round < ROUND_RESTARTS_MIN * cost => {
+                let job_type = state.bound.names.text(kind);
+                let of_type = if job_type.is_empty() { String::new() } else { format!(" of `{job_type}`") };
+                let text = format!(
+                    "rounds of {round} s are shorter than ten restarts{of_type}, which were measured to take {cost:.1} s each; \
+                     set round_seconds to {:.0} or more",
+                    (ROUND_RESTARTS_MIN * cost).ceil()
+                );
                 view.warnings.insert("round", text);
             }
             _ => _ = view.warnings.remove("round"),

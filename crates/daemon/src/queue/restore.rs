@@ -10,7 +10,7 @@ use crate::queue::world::{LiveWorld, over};
 use crate::store::Stamp;
 use crate::store::record::JobRecord;
 use rota_core::event::EventKind;
-use rota_core::{Bound, End, Event, GpuId, Hold, PriceTable, Span, StopCause, Time};
+use rota_core::{Bound, End, Event, GpuId, Hold, PriceTable, RestartCosts, Span, StopCause, Time};
 use rota_engine::{Engine, EngineOptions, Pending, Restart, Session, State};
 use rota_exec::Adoption;
 use std::collections::HashSet;
@@ -83,6 +83,9 @@ impl<P: Platform> LiveWorld<P> {
         let engine = match engine {
             Ok(mut engine) => {
                 engine.state.restart.min_run = self.config.min_run();
+                if let Some(cost) = self.config.jobs.restart_seconds.and_then(Span::from_seconds) {
+                    (engine.state.restart.cost, engine.state.restart_costs) = (cost, RestartCosts::default());
+                }
                 engine
             }
             Err(error) => {
@@ -115,6 +118,7 @@ impl<P: Platform> LiveWorld<P> {
         let bound = Arc::new(Bound::empty("live", self.devices.machine.cluster.clone()));
         let mut engine = Engine::new(bound, policy, &self.options());
         engine.state = engine.state.with_throughputs(Arc::clone(&self.table));
+        engine.state.measured = self.kept_speeds();
         self.rows = Rows::default();
         for record in self.records.jobs.values().cloned().collect::<Vec<_>>() {
             self.restore_job(&record, &mut engine);
@@ -247,6 +251,8 @@ pub(crate) fn set_policy<P: Platform>(session: &mut Session<LiveWorld<P>>, polic
 /// Writes down everything that decisions depend on, as of the last event.
 pub(crate) fn save_image<P: Platform>(session: &mut Session<LiveWorld<P>>) {
     let image: Image = (session.world.rows.ids().to_vec(), session.engine.image(), session.pending());
+    let kept = session.world.keep_speeds(&session.engine.state.measured);
+    session.world.note_store(&kept);
     // Plain data can always be written to memory; what the store refuses is tried again later.
     let content = postcard::to_allocvec(&image).unwrap_or_default();
     let written = session.world.journal.put_image(&content);

@@ -117,7 +117,13 @@ impl Translator<'_> {
                 .map_or_else(Translated::new, |gpu| one(EventKind::Occupied { gpu, share: *share, memory_mib: *memory_mib })),
             EventKind::Drained { gpu: None, .. } => one(EventKind::Drained { gpu: None, note: () }),
             EventKind::Resumed { gpu: None, .. } => one(EventKind::Resumed { gpu: None, note: () }),
-            EventKind::RestartMeasured { cost } => one(EventKind::RestartMeasured { cost: *cost }),
+            EventKind::RestartMeasured { job_type, cost, start } => {
+                one(EventKind::RestartMeasured { job_type: job_type.clone(), cost: *cost, start: *start })
+            }
+            EventKind::SpeedMeasured { job_type, gpus, gpu_type, steps, ran } => {
+                let (job_type, gpu_type) = (job_type.clone(), gpu_type.clone());
+                one(EventKind::SpeedMeasured { job_type, gpus: *gpus, gpu_type, steps: *steps, ran: *ran })
+            }
             EventKind::Committed { job, step, .. } => row(rows, *job)
                 .map_or_else(Translated::new, |job| one(EventKind::Committed { job, step: *step, checkpoint: None })),
             EventKind::NodeLost { node } => {

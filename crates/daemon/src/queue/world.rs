@@ -262,6 +262,8 @@ impl<P: Platform> World for LiveWorld<P> {
         if std::mem::take(&mut self.devices.are_stale) {
             self.show_gpus(state);
         }
+        self.show_speeds(state);
+        self.warn_of_short_rounds(state);
         loop {
             if self.switches.exit_when_idle && self.records.is_idle() {
                 self.switches.leave = Some(Leave::Exit);
@@ -274,6 +276,11 @@ impl<P: Platform> World for LiveWorld<P> {
                 return Step::Happened;
             }
             let now = self.platform.now();
+            let measure_at = self.speeds_due();
+            if measure_at.is_some_and(|at| at <= now) {
+                self.measure_speeds(state, events);
+                continue;
+            }
             let plan_at = self.plan_due();
             if plan_at.is_some_and(|at| at <= now) {
                 self.note_planned();
@@ -287,7 +294,7 @@ impl<P: Platform> World for LiveWorld<P> {
                 return Step::Decide(now);
             }
             let rest = due.then_some(self.pace.rest_until);
-            let timers = self.records.next_timer().into_iter().chain(self.journal.retry_at).chain(plan_at);
+            let timers = self.records.next_timer().into_iter().chain(self.journal.retry_at).chain(plan_at).chain(measure_at);
             // Messages are taken between two parts of an array, and not waited for.
             let part = (!self.backlog.arrays.is_empty() && self.journal.retry_at.is_none()).then_some(now);
             let until = timers.chain(wait.until.filter(|until| *until > now)).chain(rest).chain(part).min();

@@ -167,6 +167,7 @@ pub fn word(event: &QueueEvent) -> &'static str {
         EventKind::Resumed { .. } => "resumed",
         EventKind::PolicySet { .. } => "policy",
         EventKind::RestartMeasured { .. } => "restart_measured",
+        EventKind::SpeedMeasured { .. } => "speed_measured",
         EventKind::Leased { .. } => "leased",
         EventKind::Committed { .. } => "committed",
         EventKind::Progress { .. } => "progress",
@@ -177,7 +178,7 @@ pub fn word(event: &QueueEvent) -> &'static str {
 }
 
 /// Events that only the scheduler needs, until its image is newer: nobody is told of them, and they are dropped then.
-pub const INNER: [&str; 4] = ["decided", "occupied", "promised", "restart_measured"];
+pub const INNER: [&str; 5] = ["decided", "occupied", "promised", "restart_measured", "speed_measured"];
 
 /// What people and scripts are told with an event.
 pub fn detail(event: &QueueEvent) -> Value {
@@ -219,6 +220,7 @@ pub fn detail(event: &QueueEvent) -> Value {
         | EventKind::Promised { .. }
         | EventKind::Occupied { .. }
         | EventKind::RestartMeasured { .. }
+        | EventKind::SpeedMeasured { .. }
         | EventKind::Decided { .. } => json!({}),
     }
 }
@@ -291,6 +293,7 @@ pub fn fold(before: Option<&JobRecord>, event: &QueueEvent, stamp: Stamp) -> Opt
         | EventKind::Resumed { .. }
         | EventKind::PolicySet { .. }
         | EventKind::RestartMeasured { .. }
+        | EventKind::SpeedMeasured { .. }
         | EventKind::NodeLost { .. }
         | EventKind::NodeReturned { .. }
         | EventKind::Decided { .. } => {}

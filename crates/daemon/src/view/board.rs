@@ -74,6 +74,8 @@ pub struct View {
     pub decision_seconds_max: f64,
     /// Energy and memory of running jobs, newer than their records.
     pub measured: HashMap<u64, Measured>,
+    /// Speeds that were measured while jobs ran, and what is believed of other GPU types.
+    pub speeds: Vec<api::Speed>,
     /// Clients of watchmen, also those that are done.
     pub clients: Clients,
 }

@@ -46,7 +46,8 @@ impl Waiting {
             if !shape.types.contains(gpu_type) {
                 return f64::INFINITY;
             }
-            let restart = if here == Some(gpu_type) || view.state.starts == 0 { 0.0 } else { snapshot.restart_cost.seconds() };
+            let restart =
+                if here == Some(gpu_type) || view.state.starts == 0 { 0.0 } else { snapshot.restart_cost_of(job).seconds() };
             restart + left.at_speed(speed).seconds().max(1e-3)
         };
         Self { job, gang: size(shape), seconds: bound.speeds(job).iter().enumerate().map(seconds).collect() }

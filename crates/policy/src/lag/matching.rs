@@ -68,7 +68,8 @@ impl Lag {
     }
 
     /// Worth of a job on each type; 0 where it cannot be.
-    fn values(&mut self, job: JobId, snapshot: &Snapshot<'_>, stay_bonus: f64, values: &mut Vec<f64>) {
+    fn values(&mut self, job: JobId, snapshot: &Snapshot<'_>, values: &mut Vec<f64>) {
+        let stay_bonus = (2.0 * snapshot.restart_cost_of(job).seconds() / self.tick.seconds()).min(STAY_BONUS_MAX);
         let (shape, speeds) = (snapshot.bound.shape(job), snapshot.bound.speeds(job));
         let view = snapshot.view(job);
         let total = self.watch.capacities.iter().sum::<f64>().max(1.0);
@@ -89,10 +90,9 @@ impl Lag {
     /// Matches jobs to types.
     fn assign(&mut self, matcher: &mut Matcher, snapshot: &Snapshot<'_>) -> Vec<(JobId, Option<GpuTypeId>)> {
         let jobs = self.watch.active.clone();
-        let stay_bonus = (2.0 * snapshot.restart_cost.seconds() / self.tick.seconds()).min(STAY_BONUS_MAX);
         let mut values = Vec::with_capacity(jobs.len() * self.watch.capacities.len());
         for &job in &jobs {
-            self.values(job, snapshot, stay_bonus, &mut values);
+            self.values(job, snapshot, &mut values);
         }
         let sizes = jobs.iter().map(|&job| size(snapshot.bound.shape(job))).collect::<Vec<_>>();
         matcher.forget_prices();

@@ -173,7 +173,8 @@ impl Share {
         if self.watch.update(snapshot) {
             self.is_stale = true;
             let is_active = |job: JobId| snapshot.states[job.index()].phase.is_active();
-            self.claims.retain(|claim| is_active(claim.id));
+            let has_new_speeds = self.watch.has_new_speeds;
+            self.claims.retain(|claim| !has_new_speeds && is_active(claim.id));
             self.singles.retain(|account| is_active(account.job));
             self.pairs.retain(|pair| is_active(pair.job) && pair.partner.is_some_and(is_active));
         }
@@ -279,11 +280,10 @@ impl Share {
             (self.matcher, self.worths) = (matcher, worths);
             return Wish::Assignment { types, pairs: Vec::new(), preempt: Preempt::Always };
         }
-        let stay = self.stay(snapshot);
         let mut candidates = Vec::new();
         for account in &self.singles {
             let mut worths = Vec::with_capacity(self.watch.capacities.len());
-            self.value(account, snapshot, stay, round_seconds, &mut worths);
+            self.value(account, snapshot, round_seconds, &mut worths);
             let gang = size(snapshot.bound.shape(account.job));
             candidates.push(Candidate { first: account.job, second: None, gang, worths });
         }
@@ -291,6 +291,7 @@ impl Share {
             let Some(b) = account.partner else { continue };
             let a = account.job;
             let gang = size(snapshot.bound.shape(a));
+            let stay = self.stay(a, snapshot);
             let together_on = snapshot.type_now(a).filter(|_| snapshot.states[a.index()].partner == Some(b));
             let worth = |index: usize| {
                 let gpu_type = GpuTypeId::from_index(index);
@@ -321,9 +322,10 @@ impl Share {
         smallest.is_finite() && (!self.pairs.is_empty() || free.iter().any(|free| *free >= smallest - 1e-9))
     }
 
-    fn stay(&self, snapshot: &Snapshot<'_>) -> f64 {
+    /// Rounds of credit that a job is worth more where it runs.
+    fn stay(&self, job: JobId, snapshot: &Snapshot<'_>) -> f64 {
         let free = if self.pairs.is_empty() { STAY_ROUNDS_FREE } else { STAY_ROUNDS_FREE_SHARED };
-        if snapshot.restart_cost > Span::ZERO { self.stay_rounds } else { self.stay_rounds.min(free) }
+        if snapshot.restart_cost_of(job) > Span::ZERO { self.stay_rounds } else { self.stay_rounds.min(free) }
     }
 
     /// Rounds that a turn on this type pays back.
@@ -336,12 +338,12 @@ impl Share {
     }
 
     /// Adds the worth of a job alone on each type; 0 where it cannot be.
-    fn value(&self, account: &Account, snapshot: &Snapshot<'_>, stay: f64, round_seconds: f64, values: &mut Vec<f64>) {
+    fn value(&self, account: &Account, snapshot: &Snapshot<'_>, round_seconds: f64, values: &mut Vec<f64>) {
         let job = account.job;
         let facts = &self.shapes[snapshot.bound.shape_of[job.index()].index()];
         let here = snapshot.type_now(job).filter(|_| snapshot.states[job.index()].partner.is_none()).map(GpuTypeId::index);
         let worth = |(index, &speed): (usize, &f64)| {
-            let stay = if here == Some(index) { stay } else { 0.0 };
+            let stay = if here == Some(index) { self.stay(job, snapshot) } else { 0.0 };
             let worth = facts.size * (self.owed(account, index, stay, round_seconds, speed) + SPEED_WORTH * (1.0 + stay) * speed);
             if speed > 0.0 { worth } else { 0.0 }
         };
@@ -368,10 +370,9 @@ impl Share {
         snapshot: &Snapshot<'_>,
         round_seconds: f64,
     ) -> Vec<(JobId, Option<GpuTypeId>)> {
-        let stay = self.stay(snapshot);
         values.clear();
         accounts.clone().for_each(|account| match merit {
-            Merit::Credit => self.value(account, snapshot, stay, round_seconds, values),
+            Merit::Credit => self.value(account, snapshot, round_seconds, values),
             Merit::Shortness => self.shortness(account.job, snapshot, values),
         });
         sizes.clear();
@@ -411,8 +412,11 @@ impl Share {
         for ((job, column), &size) in jobs.zip(matched).zip(sizes) {
             let Some(from) = *column else { continue };
             let (shape, speeds) = (snapshot.bound.shape(job), snapshot.bound.speeds(job));
-            let restart =
-                if snapshot.type_now(job).is_some_and(|now| now.index() == from) { snapshot.restart_cost.seconds() } else { 0.0 };
+            let restart = if snapshot.type_now(job).is_some_and(|now| now.index() == from) {
+                snapshot.restart_cost_of(job).seconds()
+            } else {
+                0.0
+            };
             let pays = |to: usize| 2.0 * round_seconds * (1.0 - speeds[from] / speeds[to]) > restart;
             let open =
                 shape.types.iter().map(GpuTypeId::index).filter(|&to| left[to] >= size - 1e-9 && speeds[to] > speeds[from]);
@@ -578,7 +582,10 @@ mod tests {
             outside: &[rota_core::Slice::default()],
             outside_changes: 0,
             restart_cost: Span::ZERO,
+            restart_costs: &rota_core::RestartCosts::default(),
             min_run: Span::ZERO,
+            min_run_restarts: None,
+            speed_changes: 0,
             durations: Durations::Hidden,
             changed: &[JobId(0)],
             lengths: &[],

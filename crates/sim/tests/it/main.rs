@@ -16,3 +16,4 @@ mod rounds;
 mod scene;
 mod sessions;
 mod textbook;
+mod victims;

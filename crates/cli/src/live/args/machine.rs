@@ -98,6 +98,9 @@ pub enum HistoryVerb {
         /// Only jobs that ended since this moment, as 2026-11-16T18:00:00Z
         #[arg(long, value_name = "TIME")]
         since: Option<String>,
+        /// Also write the speeds that were measured (.csv, .toml or .json); jobs of those types get their lengths in steps
+        #[arg(long, value_name = "FILE")]
+        throughputs: Option<PathBuf>,
     },
 }
 

@@ -2,7 +2,9 @@
 
 use crate::live::args::{HistoryArgs, HistoryVerb, ReportArgs};
 use crate::live::client::{Client, Failure};
+use crate::live::past::speeds::measured;
 use crate::output;
+use crate::traces::writer_of;
 use anyhow::Context;
 use rota_core::bind::BadJobs;
 use rota_core::{Bound, End, Event, EventKind, GpuId, GpuList, GpuTypeId, JobId, Span, ThroughputTable, Time};
@@ -12,8 +14,15 @@ use rota_report::{Measured, Reading, Recorder, RecorderOptions, RunMeta};
 
 /// Writes the past as a trace.
 pub fn history(args: &HistoryArgs) -> anyhow::Result<()> {
-    let HistoryVerb::Export { state, out, since } = &args.verb;
-    let story = story(fetch(&Client::new(state)?, since.as_deref())?)?;
+    let HistoryVerb::Export { state, out, since, throughputs } = &args.verb;
+    let table_writer = throughputs.as_deref().map(writer_of).transpose()?;
+    let client = Client::new(state)?;
+    let mut story = story(fetch(&client, since.as_deref())?)?;
+    if let Some((writer, path)) = table_writer.zip(throughputs.as_deref()) {
+        let table = measured(&super::speeds::fetch(&client)?);
+        output::write_file(path, |file| writer(&table, file))?;
+        lengths_in_steps(&mut story, &table);
+    }
     let is_toml = out.extension().is_some_and(|extension| extension == "toml");
     output::write_file(out, |file| {
         if is_toml { rota_trace::write_toml(&story.workload, file) } else { rota_trace::write_csv(&story.workload, file) }
@@ -27,14 +36,25 @@ pub fn history(args: &HistoryArgs) -> anyhow::Result<()> {
         format!("{}:{count}", kind.name)
     });
     let spec = spec.collect::<Vec<_>>().join(",");
+    let speeds = throughputs.as_deref().map_or_else(String::new, |path| format!(" --throughputs {}", path.display()));
     output::remark(&format!(
-        "wrote {} jobs to {}; simulate them with `rota sim --trace {} --cluster {spec} --gpus-per-node {}`",
+        "wrote {} jobs to {}; simulate them with `rota sim --trace {} --cluster {spec} --gpus-per-node {}{speeds}`",
         story.jobs.len(),
         out.display(),
         out.display(),
         story.cluster.gpus.len().max(1),
     ));
     Ok(())
+}
+
+/// Gives jobs that told their steps, and whose type was measured, their lengths in steps.
+fn lengths_in_steps(story: &mut Replay, table: &ThroughputTable) {
+    for (job, past) in story.workload.jobs.iter_mut().zip(&story.jobs) {
+        let job_type = past.ask.job_type.as_deref().filter(|job_type| table.knows(job_type, past.ask.gpus));
+        if let Some(steps) = past.steps.filter(|_| job_type.is_some() && job.fails_at.is_none()) {
+            job.steps = steps as f64;
+        }
+    }
 }
 
 /// What the daemon remembers, as a workload on the machine it ran on.

@@ -38,6 +38,7 @@ impl Site {
                 believed_seconds,
                 share_milli,
                 memory_mib,
+                steps: record.progress.steps_told.max(record.progress.step),
                 runs: runs.remove(&record.id).unwrap_or_default(),
             }
         });

@@ -18,6 +18,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
     OpenApiRouter::new()
         .routes(routes!(gpus))
         .routes(routes!(status))
+        .routes(routes!(speeds))
         .routes(routes!(drain))
         .routes(routes!(resume))
         .routes(routes!(profiles, forget))
@@ -57,6 +58,12 @@ async fn status(State(site): State<Arc<Site>>, caller: Caller) -> Json<api::Stat
         decision_seconds_max: view.decision_seconds_max,
         warnings: view.warnings.values().cloned().collect(),
     })
+}
+
+/// How fast job types are on the GPU types of this machine, by the steps that jobs told while they ran alone.
+#[utoipa::path(get, path = "/api/v1/speeds", responses((status = 200, body = Vec<api::Speed>)))]
+async fn speeds(State(site): State<Arc<Site>>, _: Caller) -> Json<Vec<api::Speed>> {
+    Json(site.board.read().speeds.clone())
 }
 
 /// Start nothing more.

@@ -182,3 +182,67 @@ fn what_a_run_may_not_say_of_its_lease_is_refused_with_the_reason() {
     daemon.until_state(id, "cancelled");
     says("commit", &token, json!({ "lease": 1, "step": 11, "path": "saved" }), 404, "no job");
 }
+
+/// The speeds that the daemon knows, as `rota throughputs live` prints them.
+fn speeds(daemon: &Daemon) -> Vec<Value> {
+    serde_json::from_value(daemon.json(&["throughputs", "live", "--json"])).unwrap()
+}
+
+#[test]
+fn the_steps_that_jobs_tell_become_the_speed_of_their_type_and_survive_a_kill() {
+    let mut daemon = Daemon::configured("a100:1,t4:1", "policy = 'max-min-perf:tick=1'\n");
+    assert_eq!(speeds(&daemon), Vec::<Value>::new());
+    let journal = daemon.file("journal");
+    let command = ["python3", &leased(), journal.to_str().unwrap(), "30", "0.05"];
+    let options = ["--preemptible", "--job-type", "net", "--gpu-type", "a100", "--"];
+    let id = daemon.submit(&[&options[..], &command].concat());
+    assert_eq!(daemon.wait_one(id)["state"], "done");
+    until("the speed is shown", || !speeds(&daemon).is_empty());
+    let known = speeds(&daemon);
+    let [on_a100, on_t4] = known.as_slice() else { panic!("{known:?}") };
+    assert_eq!(
+        (&on_a100["job_type"], &on_a100["gpu_type"], &on_a100["measurements"]),
+        (&json!("net"), &json!("a100"), &json!(1))
+    );
+    let speed = on_a100["steps_per_second"].as_f64().unwrap();
+    assert!(speed > 1.0 && speed < 20.0, "it sleeps for 0.05 s before each step, and asks the daemon after it: {known:?}");
+    assert_eq!((&on_t4["measurements"], &on_t4["steps_per_second"]), (&json!(0), &on_a100["steps_per_second"]), "believed");
+    daemon.restart();
+    assert_eq!(speeds(&daemon), known, "the journal knows it");
+    let table = daemon.file("speeds.csv");
+    daemon.ok(&["history", "export", "-o", daemon.file("jobs.csv").to_str().unwrap(), "--throughputs", table.to_str().unwrap()]);
+    let jobs = std::fs::read_to_string(daemon.file("jobs.csv")).unwrap();
+    assert!(jobs.contains("steps") && jobs.contains(",30"), "{jobs}");
+    assert!(std::fs::read_to_string(&table).unwrap().contains("net,1"));
+}
+
+#[test]
+fn a_run_that_was_stopped_cannot_commit_for_the_one_that_follows() {
+    let daemon = Daemon::configured("a100:1", "policy = 'rr:quantum=0.4'\n[jobs]\nmin_run_seconds = 0.2\n");
+    let line = format!("echo $ROTA_LEASE_TOKEN > '{}/token-'$ROTA_LEASE; exec sleep 60", daemon.folder.path().display());
+    // It never asks for a lease: it is stopped by a signal, and starts anew.
+    let id = daemon.shell(&["--preemptible"], &line);
+    let first = line_of(&daemon.file("token-1"));
+    let other = daemon.shell(&["--preemptible"], "exit 0");
+    line_of(&daemon.file("token-2"));
+    assert_eq!(daemon.wait_one(other)["state"], "done");
+    std::fs::write(daemon.state.join(format!("jobs/{id}/checkpoint/saved")), "").unwrap();
+    let (status, answer) = ask(&daemon, "commit", &first, &json!({ "lease": 1, "step": 5, "path": "saved" }));
+    assert_eq!(status, 409, "{answer}");
+    assert!(answer.to_string().contains("lease 1 of job 1 is over: the job has lease 2 now"), "{answer}");
+    assert_eq!(daemon.show(id)["steps_done"], Value::Null);
+    daemon.ok(&["cancel", &id.to_string()]);
+}
+
+#[test]
+fn rounds_shorter_than_ten_measured_restarts_are_a_warning() {
+    let config = "policy = 'max-min:stay=0'\nmechanism = 'rounds'\nround_seconds = 1.0\n[jobs]\nmin_run_seconds = 0.0\n";
+    let daemon = Daemon::configured("a100:1", config);
+    let slow = "trap 'sleep 0.4; exit 85' USR1; while :; do sleep 0.02; done";
+    let options = ["--preempt", "signal=USR1,grace=20", "--job-type", "slow"];
+    let jobs = [daemon.shell(&options, slow), daemon.shell(&options, slow)];
+    until("the warning is given", || {
+        daemon.json(&["status", "--json"])["warnings"].to_string().contains("ten restarts of `slow`")
+    });
+    daemon.ok(&["cancel", &jobs[0].to_string(), &jobs[1].to_string()]);
+}
