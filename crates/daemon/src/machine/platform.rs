@@ -125,6 +125,8 @@ pub struct Look {
 
 /// What reaches the queue.
 pub enum Message {
+    /// A copy of the queue is asked for, to be run forward.
+    Fork(crate::forecast::fork::ForkSender),
     /// New jobs.
     Submit(Box<api::Submit>, Caller, Reply<api::Submitted>),
     /// A claim.
