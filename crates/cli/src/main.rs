@@ -69,6 +69,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Queue(args) => live::jobs::queue(args),
         Command::Show(args) => live::jobs::show(args),
         Command::Explain(args) => live::jobs::explain(args),
+        Command::Predict(args) => live::predict::run(args),
         Command::Logs(args) => live::jobs::logs(args),
         Command::Cancel(args) => live::jobs::act(args, "cancel"),
         Command::Hold(args) => live::jobs::act(args, "hold"),

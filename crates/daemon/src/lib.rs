@@ -4,12 +4,13 @@
 //! scheduler; the plan that comes back becomes processes on the [`machine`]; their ends come back as messages; [`view`] is what
 //! everybody else may look at. One thread does all of that in order ([`server`]), the loop being the one that simulations run in.
 //! [`api`] has the types of requests and answers, [`past`] what is read back from the store, [`memory`] how jobs share a GPU's memory,
-//! [`upkeep`] backups and checks of a state directory.
+//! [`forecast`] when waiting jobs are expected to start, [`upkeep`] backups and checks of a state directory.
 
 mod access;
 pub mod api;
 mod clock;
 pub mod config;
+mod forecast;
 mod http;
 mod lease;
 mod machine;

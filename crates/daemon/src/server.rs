@@ -228,7 +228,10 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     runtime.spawn(axum::serve(lease_port, routes).into_future());
 
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
-    monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox).map_err(doing("watching GPUs"))?;
+    monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox.clone())
+        .map_err(doing("watching GPUs"))?;
+    let past = site.archives.another()?;
+    crate::forecast::forecaster::start(Arc::clone(&board), past, inbox.clone()).map_err(doing("forecasts"))?;
     ready(&Ready { socket: socket.clone(), http, watchmen, gpus: devices.len(), driver });
     let ran = run(&mut session);
     site.simulations.stop_all();
@@ -400,6 +403,7 @@ pub(crate) fn run_until_exit<P: crate::machine::platform::Platform>(
         }
         match session.world.take_leave() {
             Some(Leave::PlanRound) => plan_round(session),
+            Some(Leave::Fork(asker)) => crate::forecast::fork::hand_over(session, &asker),
             Some(Leave::SetPolicy(policy)) => set_policy(session, &policy).map_err(ServeError::Policy)?,
             Some(Leave::Exit) | None => return Ok(()),
         }

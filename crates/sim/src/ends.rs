@@ -1,7 +1,7 @@
 //! The moments at which runs end: a heap in which each job stands once, so that a job that is stopped and started a thousand times
 //! leaves nothing behind.
 
-use rota_core::{JobId, Time};
+use rota_core::{JobId, Renumbering, Time};
 
 /// A job that does not stand in the heap.
 const NOWHERE: u32 = u32::MAX;
@@ -46,6 +46,17 @@ impl Ends {
             self.place[job.index()] = NOWHERE;
             if !self.heap.is_empty() {
                 self.sink(0);
+            }
+        }
+    }
+
+    /// Jobs have other rows from now on. The ends of jobs whose rows are dropped are forgotten.
+    pub fn renumber(&mut self, rows: &Renumbering) {
+        let kept = std::mem::take(&mut self.heap);
+        self.place.clear();
+        for (at, job) in kept {
+            if let Some(job) = rows.new_of(job) {
+                self.set(job, at);
             }
         }
     }

@@ -6,6 +6,7 @@
 mod ends;
 mod world;
 
+pub use ends::Ends;
 pub use rota_engine::{Restart, Tally};
 pub use world::SimulatedWorld;
 

@@ -1,6 +1,6 @@
 //! The commands of `rota`.
 
-use super::{AllocArgs, LearnArgs, PoliciesArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
+use super::{AllocArgs, LearnArgs, PoliciesArgs, PredictArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
 use crate::live::args::{
     BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs,
     NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, RestoreArgs, SubmitArgs,
@@ -97,6 +97,8 @@ pub enum Command {
     Show(JobArgs),
     /// Say why a job waits, with numbers
     Explain(JobArgs),
+    /// Say when waiting jobs are expected to start
+    Predict(PredictArgs),
     /// Show a job's output
     Logs(LogsArgs),
     /// Cancel jobs; cancelling again kills them immediately

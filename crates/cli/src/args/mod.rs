@@ -5,6 +5,7 @@ mod allocate;
 mod commands;
 mod learn;
 pub mod numbers;
+mod predict;
 mod simulate;
 mod throughputs;
 mod traces;
@@ -13,6 +14,7 @@ pub use allocate::{AllocArgs, SolverWord};
 pub use commands::{Cli, Command};
 pub use learn::{AlgorithmWord, BenchArgs, EnvArgs, EvalArgs, LearnArgs, LearnVerb, ShadowArgs, TrainArgs};
 pub use numbers::window;
+pub use predict::PredictArgs;
 pub use simulate::{MechanismWord, ModelArgs, PoliciesArgs, ReadArgs, SimArgs, SweepArgs};
 pub use throughputs::{
     ConvertThroughputsArgs, EstimateThroughputsArgs, LiveThroughputsArgs, MeasureThroughputsArgs, MeasuredKind,

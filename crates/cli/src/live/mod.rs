@@ -7,5 +7,6 @@ pub mod doctor;
 pub mod jobs;
 pub mod machine;
 pub mod past;
+pub mod predict;
 mod text;
 pub mod top;

@@ -116,6 +116,12 @@ pub struct Job {
     pub claim: bool,
     /// The job's place among the waiting jobs, from 1, in order of arrival.
     pub position: Option<u64>,
+    /// A waiting job starts before this moment with a chance of one in ten.
+    pub start_p10: Option<String>,
+    /// A waiting job starts before this moment as likely as not.
+    pub start_p50: Option<String>,
+    /// A waiting job starts before this moment with a chance of nine in ten.
+    pub start_p90: Option<String>,
 }
 
 /// A change of a waiting job.

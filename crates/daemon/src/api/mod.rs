@@ -8,6 +8,7 @@ mod machine;
 mod notify;
 mod past;
 mod policy;
+mod prediction;
 mod simulation;
 mod submit;
 pub(crate) mod text;
@@ -22,6 +23,7 @@ pub use past::{
     GpuName, GpuUse, Heatmap, HeatmapRow, JobPoint, JobSamples, NamedUse, Timeline, TimelineBar, Usage, Use, WastefulJob,
 };
 pub use policy::{PolicyChoice, PolicyParameter};
+pub use prediction::{Prediction, Predictions};
 pub use simulation::{Simulation, SimulationAsk, SimulationSource, SimulationStarted, SimulationState};
 pub(crate) use submit::plain_submit;
 pub use submit::{

@@ -1,7 +1,7 @@
 //! The router: all routes put together, and the description of the API that is made from them.
 
 use super::routes::{
-    curves, events, history, jobs, logs, machine, metrics, notify, simulations, timeline, tokens, usage, watchmen,
+    curves, events, history, jobs, logs, machine, metrics, notify, predictions, simulations, timeline, tokens, usage, watchmen,
 };
 use super::site::Site;
 use super::{auth, describe, page, responses, sessions};
@@ -29,6 +29,7 @@ fn described() -> OpenApiRouter<Arc<Site>> {
         .merge(sessions::routes())
         .merge(curves::routes())
         .merge(timeline::routes())
+        .merge(predictions::routes())
         .merge(usage::routes())
         .merge(simulations::routes())
         .merge(notify::routes())

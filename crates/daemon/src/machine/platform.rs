@@ -125,6 +125,8 @@ pub struct Look {
 
 /// What reaches the queue.
 pub enum Message {
+    /// A copy of the queue is asked for, to be run forward.
+    Fork(crate::forecast::fork::ForkSender),
     /// A user submits jobs.
     Submit(Box<api::Submit>, Caller, Reply<api::Submitted>),
     /// A process claims GPUs for itself.

@@ -1,5 +1,6 @@
 //! What administrators set: the policy, and whether the queue or single GPUs are drained.
 
+use crate::forecast::fork::ForkSender;
 use crate::machine::inventory::Machine;
 use crate::store::journal::QueueEvent;
 use crate::store::{Store, StoreError};
@@ -8,12 +9,14 @@ use rota_core::event::EventKind;
 use std::collections::HashSet;
 
 /// Why the loop over the world was left.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Leave {
     /// Another policy is to decide.
     SetPolicy(String),
     /// The next round is to be planned.
     PlanRound,
+    /// A copy of the queue is asked for, to be run forward.
+    Fork(ForkSender),
     /// The daemon ends; jobs run on.
     Exit,
 }

@@ -313,6 +313,9 @@ impl JobRecord {
             log_path: self.log_path(state_dir).map(|path| path.to_string_lossy().into_owned()),
             claim: self.is_claim(),
             position,
+            start_p10: None,
+            start_p50: None,
+            start_p90: None,
         }
     }
 }

@@ -78,6 +78,10 @@ pub struct View {
     pub speeds: Vec<api::Speed>,
     /// Clients of watchmen, also those that are done.
     pub clients: Clients,
+    /// When waiting jobs are expected to start.
+    pub predictions: api::Predictions,
+    /// Where each job stands in that list.
+    predicted: HashMap<u64, usize>,
 }
 
 /// What was measured of a running job.
@@ -123,6 +127,13 @@ impl Board {
         self.told.fetch_add(1, Ordering::Release);
         // An event without listeners is no fault.
         _ = self.events.send(Arc::new(BroadcastEvent { event, frame: OnceLock::new() }));
+    }
+
+    /// Shows when waiting jobs are expected to start.
+    pub fn predict(&self, predictions: api::Predictions) {
+        let mut view = self.write();
+        view.predicted = predictions.jobs.iter().enumerate().map(|(place, job)| (job.id, place)).collect();
+        view.predictions = predictions;
     }
 
     /// How much was told so far: what was made of the board before the last of it is out of date.
@@ -173,9 +184,19 @@ impl View {
         Some(format!("needs {} GPU{}{memory}; {free} of {all} free{}", ask.gpus, plural(ask.gpus), promised.unwrap_or_default()))
     }
 
+    /// When a job is expected to start.
+    pub fn prediction(&self, id: u64) -> Option<&api::Prediction> {
+        self.predicted.get(&id).and_then(|place| self.predictions.jobs.get(*place))
+    }
+
     /// What users see of a job.
     pub fn job(&self, record: &JobRecord, state_dir: &std::path::Path) -> api::Job {
         let mut job = record.view(state_dir, self.reason(record), None);
+        if let Some(expected) = self.prediction(record.id).filter(|_| record.state == api::JobState::Waiting) {
+            job.start_p10.clone_from(&expected.start_p10);
+            job.start_p50.clone_from(&expected.start_p50);
+            job.start_p90.clone_from(&expected.start_p90);
+        }
         if let Some(measured) = self.measured.get(&record.id) {
             job.energy_wh = Some(measured.energy_joules / 3600.0);
             job.peak_memory_mib = Some(measured.peak_memory_mib).filter(|peak| *peak > 0);

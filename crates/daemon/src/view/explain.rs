@@ -37,7 +37,6 @@ impl<P: Platform> LiveWorld<P> {
             }
             return Ok(Explanation { id, state: record.state, reason, blockers: Vec::new(), earliest_start: None });
         }
-        let earliest = self.board.read().promises.get(&id).copied();
         let reasons = self.row(id).filter(|row| row.index() < state.jobs.len()).map(|row| state.why_waiting(row));
         let mut blockers = Vec::new();
         for reason in reasons.unwrap_or_default() {
@@ -63,7 +62,7 @@ impl<P: Platform> LiveWorld<P> {
             (_, None) => format!("{head}; it is about to start"),
             _ => texts,
         };
-        let earliest_start = earliest.or_else(|| self.earliest(record)).map(rfc3339);
+        let earliest_start = self.board.read().prediction(id).and_then(|expected| expected.start_p10.clone());
         Ok(Explanation { id, state: record.state, reason, blockers, earliest_start })
     }
 
@@ -214,39 +213,6 @@ impl<P: Platform> LiveWorld<P> {
         let believed = record.spec.ask.estimate_seconds.or(record.spec.ask.time_limit_seconds)?;
         let end = record.started_ns? + (believed * 1e9) as i64;
         Some(end.max(self.platform.wall_ns()))
-    }
-
-    /// The earliest start if the job were next: when enough of the GPUs it may use are believed to fall free.
-    fn earliest(&self, record: &JobRecord) -> Option<i64> {
-        let ask = &record.spec.ask;
-        if record.state != JobState::Waiting || ask.gpus == 0 || self.switches.is_draining {
-            return None;
-        }
-        let mut by_type: std::collections::HashMap<&str, Vec<i64>> = std::collections::HashMap::new();
-        for (index, device) in self.devices.machine.devices.iter().enumerate() {
-            let gpu = GpuId::from_index(index);
-            let kind = self.devices.machine.kinds[index].as_str();
-            let usable = (ask.gpu_ids.is_empty() || ask.gpu_ids.contains(&device.index))
-                && (ask.gpu_types.is_empty() || ask.gpu_types.iter().any(|accepted| accepted == kind));
-            if !usable
-                || self.devices.lost.contains(&gpu)
-                || self.devices.drained.contains(&gpu)
-                || self.devices.telemetry.strangers[index].share.0 > 0
-            {
-                continue;
-            }
-            let on_it = self.running().filter(|other| other.gpu_uuids.contains(&device.uuid));
-            let ends = on_it.map(|other| self.believed_end(other)).collect::<Option<Vec<_>>>();
-            // Somebody on it did not say how long.
-            if let Some(ends) = ends {
-                by_type.entry(kind).or_default().push(ends.into_iter().max().unwrap_or_else(|| self.platform.wall_ns()));
-            }
-        }
-        let starts = by_type.into_values().filter_map(|mut ends| {
-            ends.sort_unstable();
-            ends.get(ask.gpus as usize - 1).copied()
-        });
-        starts.min()
     }
 }
 

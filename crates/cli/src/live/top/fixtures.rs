@@ -55,6 +55,9 @@ pub fn job(id: u64, state: JobState, name: &str) -> Job {
         log_path: None,
         claim: false,
         position: None,
+        start_p10: None,
+        start_p50: None,
+        start_p90: None,
     }
 }
 

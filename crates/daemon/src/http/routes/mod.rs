@@ -10,6 +10,7 @@ pub mod lookback;
 pub mod machine;
 pub mod metrics;
 pub mod notify;
+pub mod predictions;
 pub mod simulations;
 pub mod timeline;
 pub mod tokens;

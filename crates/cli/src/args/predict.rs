@@ -1,0 +1,51 @@
+//! Options of `rota predict`.
+
+use crate::live::args::StateArgs;
+use clap::Args;
+use std::path::PathBuf;
+
+/// `rota predict`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota predict                          when each waiting job is expected to start
+  rota predict 17                       the same for one job
+  rota predict --score                  how good such predictions would have been for this site's own jobs
+  rota predict --score --trace jobs.csv --cluster a100:8 --policy fcfs      the same for the jobs of a trace")]
+pub struct PredictArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The jobs; all that wait if not given
+    #[arg(value_name = "ID")]
+    pub ids: Vec<u64>,
+    /// Replay past jobs, predict their starts on the way, and say how often the predictions held
+    #[arg(long, conflicts_with = "ids")]
+    pub score: bool,
+    /// With --score: the jobs of a trace, in place of this site's past
+    #[arg(long, value_name = "FILE", requires = "score", requires = "cluster")]
+    pub trace: Option<PathBuf>,
+    /// With --trace: the GPUs, as for `rota sim`
+    #[arg(long, value_name = "SPEC", requires = "trace")]
+    pub cluster: Option<String>,
+    /// With --score: the policy; the one in force if not given
+    #[arg(long, value_name = "P", requires = "score")]
+    pub policy: Option<String>,
+    /// With --score: predict every so-many-th job that has to wait
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub every: u32,
+    /// With --score: predict jobs that still wait again after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0)]
+    pub again: f64,
+    /// With --score: how often lengths are drawn for one prediction
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub draws: u32,
+    /// With --cluster: GPUs on each node
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "cluster", value_parser = clap::value_parser!(u32).range(1..))]
+    pub gpus_per_node: u32,
+    /// With --score: what a job loses whenever it is started again
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "score")]
+    pub restart_cost: f64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

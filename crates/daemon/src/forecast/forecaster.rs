@@ -1,0 +1,154 @@
+//! The thread that makes forecasts. It takes at most about a tenth of one processor, and the queue never waits for it.
+
+use crate::api::{Prediction, Predictions};
+use crate::clock::rfc3339;
+use crate::forecast::fork::QueueFork;
+use crate::forecast::learned::Learned;
+use crate::machine::platform::Message;
+use crate::store::Archive;
+use crate::store::record::JobRecord;
+use crate::view::board::Board;
+use rota_core::{Phase, Time};
+use rota_forecast::{Forecast, ForecastOptions, Fork, LengthBelief, RunLength};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+/// The thread looks so often whether anything has happened.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// While nothing happens, a forecast is made anew so often: jobs that run on are believed to be longer and longer.
+const RENEW_EVERY: Duration = Duration::from_secs(30);
+/// The thread rests so many times as long as a forecast took.
+const REST: u32 = 9;
+
+/// Starts the thread. It ends with the daemon.
+pub fn start(board: Arc<Board>, archive: Archive, inbox: Sender<Message>) -> io::Result<()> {
+    let forecaster = Forecaster { board, archive, inbox, learned: Learned::default(), seed: 0 };
+    std::thread::Builder::new().name("forecasts".to_owned()).spawn(move || forecaster.run()).map(drop)
+}
+
+/// What came of asking for a copy of the queue.
+enum Asked {
+    /// The copy.
+    Fork(Box<QueueFork>),
+    /// The queue has something else to do first.
+    Busy,
+    /// The daemon ends.
+    Over,
+}
+
+struct Forecaster {
+    board: Arc<Board>,
+    archive: Archive,
+    inbox: Sender<Message>,
+    learned: Learned,
+    seed: u64,
+}
+
+impl Forecaster {
+    fn run(mut self) {
+        let (mut seen, mut made_at) = (None, Instant::now());
+        loop {
+            std::thread::sleep(LOOK_EVERY);
+            let told = self.board.told();
+            if seen == Some(told) && made_at.elapsed() < RENEW_EVERY {
+                continue;
+            }
+            let before = Instant::now();
+            match self.fork() {
+                Asked::Fork(fork) => self.forecast(&fork),
+                Asked::Busy => continue,
+                Asked::Over => return,
+            }
+            (seen, made_at) = (Some(told), Instant::now());
+            std::thread::sleep(before.elapsed() * REST);
+        }
+    }
+
+    /// Asks for a copy of the queue.
+    fn fork(&self) -> Asked {
+        let (asker, answer) = channel();
+        if self.inbox.send(Message::Fork(asker)).is_err() {
+            return Asked::Over;
+        }
+        answer.recv().map_or(Asked::Busy, |fork| Asked::Fork(Box::new(fork)))
+    }
+
+    fn forecast(&mut self, queue: &QueueFork) {
+        // What cannot be read now is read next time; what was learned before still holds.
+        _ = self.learned.read(&self.archive);
+        let options = ForecastOptions { seed: self.seed, ..ForecastOptions::default() };
+        let forecasts = self.believed(queue).starts(&options);
+        let when = |time: Time| rfc3339(queue.wall_ns + (time.0.cast_signed() - queue.now.0.cast_signed()));
+        let mut jobs = forecasts.iter().map(|forecast| prediction(queue, forecast, &when)).collect::<Vec<_>>();
+        jobs.sort_by_key(|job| job.position);
+        let predictions = Predictions { made_at: Some(rfc3339(queue.wall_ns)), learned_from: self.learned.jobs(), jobs };
+        self.board.predict(predictions);
+        self.seed += 1;
+    }
+
+    /// The copy, with what is believed of the length of each job.
+    fn believed(&mut self, queue: &QueueFork) -> Fork {
+        let unknown = RunLength { belief: LengthBelief::Unknown, limit_seconds: None };
+        let mut lengths = Vec::with_capacity(queue.records.len());
+        for (record, state) in queue.records.iter().zip(&queue.engine.state.jobs) {
+            let Some(record) = record else {
+                lengths.push(unknown.clone());
+                continue;
+            };
+            if state.phase.has_gpus() {
+                let ran = queue.now.since(state.since).seconds();
+                self.learned.ran(record, ran);
+            }
+            lengths.push(self.learned.length(record));
+        }
+        Fork {
+            engine: queue.engine.clone(),
+            pending: queue.pending,
+            now: queue.now,
+            numbers: queue.numbers.clone(),
+            lengths,
+            stop_time: queue.stop_time,
+        }
+    }
+}
+
+fn prediction(queue: &QueueFork, forecast: &Forecast, when: &dyn Fn(Time) -> String) -> Prediction {
+    let note = forecast.start_p50.is_none().then(|| why_unknown(queue, forecast));
+    Prediction {
+        id: forecast.number,
+        position: forecast.position,
+        start_p10: forecast.start_p10.map(when),
+        start_p50: forecast.start_p50.map(when),
+        start_p90: forecast.start_p90.map(when),
+        end_p50: forecast.end_p50.map(when),
+        depends_on: forecast.depends_on.clone(),
+        note,
+    }
+}
+
+/// Why the start of a job is not known, in words.
+fn why_unknown(queue: &QueueFork, forecast: &Forecast) -> String {
+    let state = &queue.engine.state;
+    let row = queue.numbers.iter().position(|number| *number == forecast.number);
+    let record = row.and_then(|row| queue.records[row].as_deref());
+    let is_held = |record: &JobRecord| record.user_hold || record.quota_hold;
+    if state.is_drained {
+        return "not known: the queue is drained".to_owned();
+    }
+    if record.is_some_and(is_held) {
+        return "not known: the job is held".to_owned();
+    }
+    match forecast.depends_on.as_slice() {
+        [] if row.is_some_and(|row| state.jobs[row].phase == Phase::Blocked) => {
+            "not known: the job waits for something else than GPUs".to_owned()
+        }
+        [] => "not known: the GPUs it could use are held by others than Rota's jobs".to_owned(),
+        [only] => format!("not known until job {only}, whose length is not known, ends"),
+        several => {
+            let names = several.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            format!("not known until jobs {names}, whose lengths are not known, end")
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What the site's earlier jobs taught about lengths, read from the store.
+
+use crate::api::JobState;
+use crate::store::record::JobRecord;
+use crate::store::{Archive, Past, StoreError};
+use rota_forecast::{LengthBelief, Lengths, RunLength};
+use rota_policy::history::JobTraits;
+use std::collections::HashSet;
+
+/// The newest so many ended jobs teach; older ones say little about today.
+const JOBS_MAX: usize = 50_000;
+
+/// Lengths that are learned from the store, a few jobs at a time.
+#[derive(Default)]
+pub struct Learned {
+    lengths: Lengths,
+    /// The end of the newest job that was read, in nanoseconds since 1970, and the jobs that ended at that very moment.
+    newest: Option<i64>,
+    at_newest: HashSet<u64>,
+}
+
+/// What is known of a job when it is submitted.
+fn traits(record: &JobRecord) -> JobTraits<'_> {
+    let ask = &record.spec.ask;
+    JobTraits {
+        user: &record.user,
+        project: ask.project.as_deref().unwrap_or(""),
+        job_type: ask.job_type.as_deref().or(record.spec.profile.as_deref()).or(ask.name.as_deref()).unwrap_or(""),
+        gpus: ask.gpus,
+        estimate_seconds: ask.estimate_seconds.or(ask.time_limit_seconds),
+    }
+}
+
+impl Learned {
+    /// Ended jobs that taught so far.
+    pub fn jobs(&self) -> u64 {
+        self.lengths.history().ended()
+    }
+
+    /// Reads the jobs that ended since this was last called.
+    pub fn read(&mut self, archive: &Archive) -> Result<(), StoreError> {
+        let past = Past { since_ns: self.newest, limit: JOBS_MAX, ..Past::default() };
+        let mut records = archive.past(&past)?;
+        records.retain(|record| record.finished_ns.is_some() && !self.at_newest.contains(&record.id));
+        records.sort_by_key(|record| record.finished_ns);
+        for record in &records {
+            self.take_in(record);
+            if record.finished_ns > self.newest {
+                (self.newest, self.at_newest) = (record.finished_ns, HashSet::new());
+            }
+            self.at_newest.insert(record.id);
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, record: &JobRecord) {
+        let (Some(started), Some(finished)) = (record.started_ns, record.finished_ns) else { return };
+        if record.is_claim() {
+            return;
+        }
+        // A wall clock that was set back says nothing about a length.
+        let Ok(ran) = u64::try_from(finished - started) else { return };
+        let seconds = ran as f64 / 1e9;
+        match record.state {
+            JobState::Done | JobState::Failed => self.lengths.ended(record.id, &traits(record), seconds),
+            // Others ended it: it would have run on.
+            JobState::Cancelled => {
+                self.lengths.ran(record.id, &traits(record), seconds);
+                self.lengths.cut_off(record.id);
+            }
+            _ => {}
+        }
+    }
+
+    /// A running job has run for so many seconds.
+    pub fn ran(&mut self, record: &JobRecord, seconds: f64) {
+        self.lengths.ran(record.id, &traits(record), seconds);
+    }
+
+    /// What is believed of a job's length. Nobody chose the length of a claim.
+    pub fn length(&mut self, record: &JobRecord) -> RunLength {
+        let belief = if record.is_claim() { LengthBelief::Unknown } else { self.lengths.belief(&traits(record)) };
+        RunLength { belief, limit_seconds: record.spec.ask.time_limit_seconds }
+    }
+}

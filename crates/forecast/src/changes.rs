@@ -1,0 +1,1 @@
+//! What would start a job sooner: the same fork, with the job asking for something else.

@@ -1,0 +1,314 @@
+//! When waiting jobs start: the forked scheduler is run forward with drawn lengths, again and again.
+
+use crate::lengths::RunLength;
+use crate::world::{Arrival, ArrivingWorld};
+use rota_core::event::EventKind;
+use rota_core::random::RandomStream;
+use rota_core::snapshot::work_done;
+use rota_core::{GpuId, JobId, Phase, Span, Time};
+use rota_engine::{Engine, Pending, Session};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A job of unknown length runs this much longer than any forecast looks.
+const FOR_EVER: Span = Span(u64::MAX / 1024);
+/// The part of the draws in which a job must start before its start is said to be known.
+const KNOWN_FROM: f64 = 0.9;
+/// At most so many jobs are named as those that a start depends on.
+const DEPENDS_MAX: usize = 3;
+
+/// A queue at one moment, to be run forward.
+#[derive(Clone)]
+pub struct Fork {
+    /// State, policy and placement.
+    pub engine: Engine,
+    /// What the session has not come to yet.
+    pub pending: Pending,
+    /// The moment.
+    pub now: Time,
+    /// The number of each row's job.
+    pub numbers: Vec<u64>,
+    /// What is believed of the length of each row's job.
+    pub lengths: Vec<RunLength>,
+    /// How long a job that is stopped for others takes to leave.
+    pub stop_time: Span,
+}
+
+/// How a forecast is made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ForecastOptions {
+    /// How often lengths are drawn.
+    pub draws: u32,
+    /// The seed of the draws.
+    pub seed: u64,
+    /// Decisions that all draws may take together; the rest of the draws is left out when they are used up.
+    pub decisions_max: u64,
+}
+
+impl Default for ForecastOptions {
+    fn default() -> Self {
+        Self { draws: 100, seed: 0, decisions_max: 2_000_000 }
+    }
+}
+
+/// What is said of one waiting job. Times are `None` where they depend on jobs of unknown length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forecast {
+    /// The number of the job.
+    pub number: u64,
+    /// Its place among the waiting jobs, counted from 1, by when they start.
+    pub position: u32,
+    /// The job starts before this moment with a chance of one in ten.
+    pub start_p10: Option<Time>,
+    /// The job starts before this moment as likely as not.
+    pub start_p50: Option<Time>,
+    /// The job starts before this moment with a chance of nine in ten.
+    pub start_p90: Option<Time>,
+    /// The job ends before this moment as likely as not.
+    pub end_p50: Option<Time>,
+    /// The jobs whose ends it waits for most often; where its start is unknown, those of unknown length.
+    pub depends_on: Vec<u64>,
+}
+
+/// What one draw showed of one job.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    start: Option<Time>,
+    end: Option<Time>,
+    after: Option<u64>,
+}
+
+impl Fork {
+    /// The fork with lengths drawn from what is believed; `chance` gives the chance for each job in turn.
+    pub(crate) fn drawn(&self, mut chance: impl FnMut() -> f64) -> Engine {
+        let mut engine = self.engine.clone();
+        let now = self.now;
+        let bound = Arc::make_mut(&mut engine.state.bound);
+        for (index, state) in engine.state.jobs.iter().enumerate() {
+            if state.phase.is_over() || state.phase == Phase::Pending {
+                continue;
+            }
+            let job = JobId::from_index(index);
+            let best = bound.best_speed(job);
+            let done = work_done(state, now);
+            let attained = done.at_speed(best).seconds();
+            let chance = chance();
+            let total = self.lengths.get(index).and_then(|length| length.total(attained, chance));
+            let work = total.map_or(FOR_EVER, |seconds| {
+                let work = Span::from_seconds(seconds).unwrap_or(FOR_EVER).work_at_speed(best);
+                work.max(done).max(Span(1))
+            });
+            bound.set_work(job, work);
+        }
+        engine
+    }
+
+    /// A session that runs this fork forward.
+    pub(crate) fn session(&self, engine: Engine, arrivals: Arc<[Arrival]>) -> Session<ArrivingWorld> {
+        let world = ArrivingWorld::going_on(&engine.state, self.now, self.numbers.clone(), arrivals, self.stop_time);
+        Session::resumed(engine, world, self.pending)
+    }
+
+    /// The rows of jobs that wait, or will wait when others have ended.
+    fn waiting(&self) -> Vec<JobId> {
+        let rows = self.engine.state.jobs.iter().enumerate();
+        rows.filter(|(_, state)| matches!(state.phase, Phase::Waiting | Phase::Blocked))
+            .map(|(index, _)| JobId::from_index(index))
+            .collect()
+    }
+
+    /// When each waiting job starts.
+    pub fn starts(&self, options: &ForecastOptions) -> Vec<Forecast> {
+        let waiting = self.waiting();
+        if waiting.is_empty() {
+            return Vec::new();
+        }
+        let mut place = vec![usize::MAX; self.engine.state.jobs.len()];
+        for (index, job) in waiting.iter().enumerate() {
+            place[job.index()] = index;
+        }
+        let mut draws = Vec::new();
+        let mut decisions = 0;
+        for draw in 0..options.draws.max(1) {
+            let mut stream = RandomStream::new(options.seed, &format!("forecast {draw}"));
+            let mut run = Run::new(self, &place, waiting.len());
+            decisions += run.go(self.session(self.drawn(|| stream.unit()), Arc::new([])));
+            draws.push(run.seen);
+            if decisions > options.decisions_max {
+                break;
+            }
+        }
+        self.summed_up(&waiting, &draws)
+    }
+
+    /// When one job starts if every length is the middle of what is believed.
+    pub fn median_start(&self, job: JobId) -> Option<Time> {
+        let mut place = vec![usize::MAX; self.engine.state.jobs.len()];
+        *place.get_mut(job.index())? = 0;
+        let mut run = Run::new(self, &place, 1);
+        run.go(self.session(self.drawn(|| 0.5), Arc::new([])));
+        run.seen[0].start
+    }
+
+    fn summed_up(&self, waiting: &[JobId], draws: &[Vec<Seen>]) -> Vec<Forecast> {
+        let mut forecasts = Vec::with_capacity(waiting.len());
+        for (place, job) in waiting.iter().enumerate() {
+            let seen = || draws.iter().map(|draw| &draw[place]);
+            let mut starts = seen().filter_map(|seen| seen.start).collect::<Vec<_>>();
+            let mut ends = seen().filter_map(|seen| seen.end).collect::<Vec<_>>();
+            starts.sort_unstable();
+            ends.sort_unstable();
+            let is_known = starts.len() as f64 >= KNOWN_FROM * draws.len() as f64;
+            let at = |times: &[Time], chance| quantile(times, draws.len(), chance).filter(|_| is_known);
+            let mut awaited = BTreeMap::<u64, usize>::new();
+            for number in seen().filter_map(|seen| seen.after) {
+                *awaited.entry(number).or_default() += 1;
+            }
+            let mut awaited = awaited.into_iter().collect::<Vec<_>>();
+            awaited.sort_by_key(|(number, count)| (std::cmp::Reverse(*count), *number));
+            let depends_on = if is_known {
+                awaited.into_iter().take(DEPENDS_MAX).map(|(number, _)| number).collect()
+            } else {
+                self.unknown_in_the_way_of(*job)
+            };
+            forecasts.push(Forecast {
+                number: self.numbers[job.index()],
+                position: 0,
+                start_p10: at(&starts, 0.1),
+                start_p50: at(&starts, 0.5),
+                start_p90: at(&starts, 0.9),
+                end_p50: at(&ends, 0.5),
+                depends_on,
+            });
+        }
+        let mut order = (0..forecasts.len()).collect::<Vec<_>>();
+        order.sort_by_key(|&place| (forecasts[place].start_p50.is_none(), forecasts[place].start_p50, forecasts[place].number));
+        for (position, place) in (1..).zip(order) {
+            forecasts[place].position = position;
+        }
+        forecasts
+    }
+
+    /// Jobs of unknown length that hold GPUs which a job could use, or that it waits for; where there are none, those that wait.
+    fn unknown_in_the_way_of(&self, job: JobId) -> Vec<u64> {
+        let state = &self.engine.state;
+        let is_unknown = |row: &JobId| self.lengths.get(row.index()).is_none_or(RunLength::is_unknown);
+        let awaited = state.bound.job(job).after.iter().map(|dependency| dependency.job);
+        let mut rows = awaited.filter(|row| !state.jobs[row.index()].phase.is_over() && is_unknown(row)).collect::<Vec<_>>();
+        let shape = state.bound.shape(job);
+        let only = state.bound.only(shape);
+        let could_use = |gpu: &GpuId| {
+            shape.types.contains(state.bound.cluster.gpus[gpu.index()].gpu_type) && only.is_none_or(|only| only.contains(gpu))
+        };
+        let all = || (0..state.jobs.len()).map(JobId::from_index).filter(|row| *row != job);
+        rows.extend(all().filter(|row| {
+            let other = &state.jobs[row.index()];
+            other.phase.has_gpus() && is_unknown(row) && other.gpus.iter().any(could_use)
+        }));
+        if rows.is_empty() {
+            rows.extend(
+                all().filter(|row| matches!(state.jobs[row.index()].phase, Phase::Waiting | Phase::Blocked) && is_unknown(row)),
+            );
+        }
+        rows.truncate(DEPENDS_MAX);
+        rows.iter().map(|row| self.numbers[row.index()]).collect()
+    }
+}
+
+/// The value that so many of `count` draws do not exceed. Draws in which it did not happen count as later than all.
+fn quantile(sorted: &[Time], count: usize, chance: f64) -> Option<Time> {
+    let place = (chance * count as f64).ceil().max(1.0) as usize - 1;
+    sorted.get(place.min(count - 1)).copied()
+}
+
+/// One draw, run forward until every waiting job has started, or only jobs of unknown length are left.
+struct Run<'a> {
+    place: &'a [usize],
+    seen: Vec<Seen>,
+    left: usize,
+    /// The job that had each GPU last, by number.
+    left_by: Vec<Option<u64>>,
+    numbers: &'a [u64],
+    horizon: Time,
+}
+
+impl<'a> Run<'a> {
+    fn new(fork: &'a Fork, place: &'a [usize], waiting: usize) -> Self {
+        let mut left_by = vec![None; fork.engine.state.bound.cluster.gpus.len()];
+        for (state, number) in fork.engine.state.jobs.iter().zip(&fork.numbers) {
+            state.gpus.iter().for_each(|gpu| left_by[gpu.index()] = Some(*number));
+        }
+        Self {
+            place,
+            seen: vec![Seen::default(); waiting],
+            left: waiting,
+            left_by,
+            numbers: &fork.numbers,
+            horizon: fork.now + Span(FOR_EVER.0 / 2),
+        }
+    }
+
+    /// Runs it; gives the number of decisions.
+    fn go(&mut self, mut session: Session<ArrivingWorld>) -> u64 {
+        while self.left > 0 {
+            let mut told = Vec::new();
+            let moment = session.advance(&mut |event| told.push(event.clone()));
+            self.note(&told);
+            if moment.is_none_or(|moment| moment.now >= self.horizon) {
+                break;
+            }
+            let target = session.ask();
+            told.clear();
+            session.hand_in(&target, &mut |event| told.push(event.clone()));
+            self.note(&told);
+        }
+        self.find_ends(&session);
+        session.tally.decisions
+    }
+
+    fn note(&mut self, told: &[rota_core::Event]) {
+        for event in told {
+            match &event.kind {
+                EventKind::Started { job, gpus, .. } => {
+                    let place = self.place.get(job.index()).copied().unwrap_or(usize::MAX);
+                    if let Some(seen) = self.seen.get_mut(place)
+                        && seen.start.is_none()
+                    {
+                        seen.start = Some(event.time_ns);
+                        seen.after = gpus.iter().filter_map(|gpu| self.left_by[gpu.index()]).next_back();
+                        self.left -= 1;
+                    }
+                    // Whoever gets these GPUs next waits for this job.
+                    for gpu in gpus {
+                        self.left_by[gpu.index()] = self.numbers.get(job.index()).copied();
+                    }
+                }
+                EventKind::Ended { job, end, .. } if end.is_over() => {
+                    let place = self.place.get(job.index()).copied().unwrap_or(usize::MAX);
+                    if let Some(seen) = self.seen.get_mut(place) {
+                        seen.end = Some(event.time_ns);
+                        // A job that can never run is not waited for.
+                        if seen.start.is_none() {
+                            self.left -= 1;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The ends of jobs that were still at work when the last of them had started.
+    fn find_ends(&mut self, session: &Session<ArrivingWorld>) {
+        let state = &session.engine.state;
+        for (row, place) in self.place.iter().enumerate() {
+            if let Some(seen) = self.seen.get_mut(*place)
+                && seen.end.is_none()
+                && state.jobs[row].phase == Phase::Running
+            {
+                let end = state.end_of_run(JobId::from_index(row));
+                seen.end = Some(end).filter(|end| *end < self.horizon);
+            }
+        }
+    }
+}

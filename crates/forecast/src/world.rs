@@ -1,0 +1,171 @@
+//! A simulated world in which the scheduler hears of jobs only when they arrive, as it does in a live queue.
+//!
+//! The lengths of jobs are those of the state's own tables, so that a forecast can draw them. Jobs that are asked to stop leave after a set
+//! time. Nodes neither fail nor return.
+
+use rota_core::event::EventKind;
+use rota_core::{Dependency, End, Event, JobId, JobList, NewJob, Phase, Plan, Renumbering, Span, StopCause, Time};
+use rota_engine::{Moment, State, Step, Wait, World};
+use rota_sim::Ends;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// A job that will arrive. The jobs it waits for are named by their numbers, because rows change.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// Its number, which no other job of this world has.
+    pub number: u64,
+    /// What it asks for. Its dependencies are left empty here.
+    pub request: NewJob,
+    /// The jobs that it waits for, by number, with what must have become of them.
+    pub after: Vec<(u64, rota_core::DependencyCondition)>,
+}
+
+/// The clock, the runs and the arrivals.
+#[derive(Clone)]
+pub struct ArrivingWorld {
+    now: Time,
+    arrivals: Arc<[Arrival]>,
+    next: usize,
+    ends: Ends,
+    leaving: BinaryHeap<Reverse<(Time, JobId)>>,
+    stop_time: Span,
+    /// The number of the job of each row.
+    numbers: Vec<u64>,
+}
+
+impl ArrivingWorld {
+    /// A world that goes on from a state: what waits, runs and leaves there does so here. `numbers` are those of the state's rows, and
+    /// `arrivals` come in the order of their time.
+    pub fn going_on(state: &State, now: Time, numbers: Vec<u64>, arrivals: Arc<[Arrival]>, stop_time: Span) -> Self {
+        let (ends, leaving) = (Ends::default(), BinaryHeap::new());
+        let mut world = Self { now, arrivals, next: 0, ends, leaving, stop_time, numbers };
+        for (index, job) in state.jobs.iter().enumerate() {
+            let id = JobId::from_index(index);
+            match job.phase {
+                Phase::Running => world.ends.set(id, state.end_of_run(id).max(now)),
+                Phase::Stopping => world.leaving.push(Reverse((now + stop_time, id))),
+                _ => {}
+            }
+        }
+        world
+    }
+
+    /// The number of each row's job.
+    pub fn numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
+    /// How many arrivals were told.
+    pub fn arrived(&self) -> usize {
+        self.next
+    }
+
+    /// Jobs have other rows from now on.
+    pub fn renumber(&mut self, rows: &Renumbering) {
+        rows.keep(&mut self.numbers);
+        self.ends.renumber(rows);
+        let leaving = std::mem::take(&mut self.leaving).into_iter();
+        self.leaving = leaving.filter_map(|Reverse((at, job))| Some(Reverse((at, rows.new_of(job)?)))).collect();
+    }
+
+    fn end(&self, job: JobId, state: &State) -> Event {
+        let (spec, truth) = (state.bound.job(job), state.bound.truth(job));
+        let fails = truth.fails_at.is_some_and(|fails_at| fails_at <= truth.work);
+        let end = match fails {
+            true if state.jobs[job.index()].failures < spec.retries => End::Retried,
+            true => End::Crashed,
+            false => End::Finished,
+        };
+        Event::at(self.now, EventKind::ended(job, end))
+    }
+
+    fn arrive(&mut self, events: &mut Vec<Event>) {
+        while let Some(arrival) = self.arrivals.get(self.next)
+            && arrival.request.job.arrival <= self.now
+        {
+            let mut request = arrival.request.clone();
+            let row = |number: u64| self.numbers.iter().rposition(|known| *known == number).map(JobId::from_index);
+            let after = arrival
+                .after
+                .iter()
+                .filter_map(|(number, condition)| Some(Dependency { job: row(*number)?, condition: *condition }));
+            request.job.after = after.collect();
+            let job = JobId::from_index(self.numbers.len());
+            self.numbers.push(arrival.number);
+            self.next += 1;
+            events.push(Event::at(self.now, EventKind::Admitted { job, request: Box::new(request) }));
+        }
+    }
+
+    fn next_moment(&self) -> Option<Time> {
+        let arrival = self.arrivals.get(self.next).map(|arrival| arrival.request.job.arrival);
+        let gone = self.leaving.peek().map(|Reverse((at, _))| *at);
+        let end = self.ends.first().map(|(at, _)| at);
+        arrival.into_iter().chain(gone).chain(end).min()
+    }
+}
+
+impl World for ArrivingWorld {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn pace(&mut self, job: JobId, end: Time) {
+        self.ends.set(job, end);
+    }
+
+    fn poll(&mut self, state: &State, wait: Wait, events: &mut Vec<Event>) -> Step {
+        // The end of a job that was stopped is void until it starts again, which sets it anew.
+        while let Some((_, job)) = self.ends.first()
+            && !state.jobs[job.index()].phase.has_gpus()
+        {
+            self.ends.pop();
+        }
+        let news = wait.has_news.then_some(self.now);
+        let Some(now) = self.next_moment().into_iter().chain(wait.until).chain(news).min() else { return Step::Over };
+        self.now = self.now.max(now);
+        while let Some((at, job)) = self.ends.first()
+            && at <= self.now
+        {
+            self.ends.pop();
+            if state.jobs[job.index()].phase.has_gpus() {
+                events.push(self.end(job, state));
+            }
+        }
+        while let Some(&Reverse((at, job))) = self.leaving.peek()
+            && at <= self.now
+        {
+            self.leaving.pop();
+            let has_ended = events.iter().any(|event| event.kind.job() == Some(job));
+            if state.jobs[job.index()].phase == Phase::Stopping && !has_ended {
+                events.push(Event::at(self.now, EventKind::ended(job, End::Preempted)));
+            }
+        }
+        self.arrive(events);
+        Step::Decide(self.now)
+    }
+
+    fn apply(&mut self, plan: &Plan, _: Option<Moment>, state: &State, events: &mut Vec<Event>) {
+        let now = self.now;
+        if self.stop_time == Span::ZERO {
+            events.extend(plan.stops.iter().map(|&job| Event::at(now, EventKind::ended(job, End::Preempted))));
+            events.extend(plan.starts.iter().map(|start| Event::at(now, EventKind::started(start.job, start.gpus.clone()))));
+            return;
+        }
+        for &job in &plan.stops {
+            events.push(Event::at(now, EventKind::Stopping { job, cause: StopCause::Preempt, note: () }));
+            self.leaving.push(Reverse((now + self.stop_time, job)));
+        }
+        for start in &plan.starts {
+            let after = plan.stops_before(start, &state.jobs).collect::<JobList>();
+            let kind = if after.is_empty() {
+                EventKind::started(start.job, start.gpus.clone())
+            } else {
+                EventKind::Promised { job: start.job, gpus: start.gpus.clone(), after }
+            };
+            events.push(Event::at(now, kind));
+        }
+    }
+}

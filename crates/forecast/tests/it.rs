@@ -1,0 +1,181 @@
+//! Forecasts of small queues, whose starts can be found by hand.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use rota_core::bind::BadJobs;
+use rota_core::event::EventKind;
+use rota_core::{Bound, Cluster, Event, Job, Span, ThroughputTable, Time, Workload};
+use rota_engine::Session;
+use rota_forecast::score::score;
+use rota_forecast::{ForecastOptions, Fork, LengthBelief, RunLength, ScoreOptions};
+use rota_sim::{SimOptions, SimulatedWorld};
+use std::sync::Arc;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn seconds(seconds: u64) -> Span {
+    Span::from_whole_seconds(seconds)
+}
+
+/// A queue of jobs that all arrived at 0, on some GPUs, after its first decision. Each job: its GPUs, and its estimate if it has one.
+fn queue(jobs: &[(u32, Option<f64>)], gpus: &str, policy: &str) -> Fork {
+    let mut workload = Workload::new("queue");
+    for &(gpus, estimate) in jobs {
+        let estimate = estimate.and_then(Span::from_seconds);
+        workload.push(Job { gpus, estimate, ..Job::new(Time::ZERO, seconds(1_000_000)) });
+    }
+    workload.finish();
+    let bound = Bound::new(workload, Cluster::from_spec(gpus, 8).unwrap(), &ThroughputTable::default(), BadJobs::Refuse).unwrap();
+    let options = SimOptions::default();
+    let mut session: Session<SimulatedWorld> = rota_sim::session(&Arc::new(bound), rota_policy::build(policy).unwrap(), &options);
+    session.advance(&mut |_| {}).unwrap();
+    let target = session.ask();
+    session.hand_in(&target, &mut |_| {});
+    let length = |estimate: Option<f64>| RunLength {
+        belief: estimate.map_or(LengthBelief::Unknown, LengthBelief::Estimated),
+        limit_seconds: None,
+    };
+    Fork {
+        pending: session.pending(),
+        engine: session.engine.clone(),
+        now: Time::ZERO,
+        numbers: (0..jobs.len() as u64).map(|number| 100 + number).collect(),
+        lengths: jobs.iter().map(|(_, estimate)| length(*estimate)).collect(),
+        stop_time: Span::ZERO,
+    }
+}
+
+#[test]
+fn jobs_start_one_after_the_other_and_not_all_at_once() {
+    let fork = queue(&[(1, Some(100.0)), (1, Some(200.0)), (1, Some(50.0)), (1, Some(50.0))], "gpu:1", "fcfs");
+    let starts = fork.starts(&ForecastOptions { draws: 400, ..ForecastOptions::default() });
+    let median = |place: usize| starts[place].start_p50.unwrap().0 as f64 / SECOND as f64;
+    assert_eq!(starts.iter().map(|job| (job.number, job.position)).collect::<Vec<_>>(), [(101, 1), (102, 2), (103, 3)]);
+    for (place, expected) in [(0, 100.0), (1, 310.0), (2, 365.0)] {
+        assert!((median(place) - expected).abs() < 0.15 * expected, "job {place}: {} s, about {expected} s", median(place));
+    }
+    for job in &starts {
+        assert!(job.start_p10 < job.start_p50 && job.start_p50 < job.start_p90 && job.start_p50 < job.end_p50, "{job:?}");
+    }
+    assert_eq!(starts[0].depends_on, [100]);
+    assert_eq!(starts[2].depends_on, [102]);
+}
+
+#[test]
+fn the_policy_in_force_decides_who_is_next() {
+    let jobs = [(1, Some(5.0)), (1, Some(5000.0)), (1, Some(10.0))];
+    let order = |policy| {
+        let mut starts = queue(&jobs, "gpu:1", policy).starts(&ForecastOptions::default());
+        starts.sort_by_key(|job| job.position);
+        starts.iter().map(|job| job.number).collect::<Vec<_>>()
+    };
+    assert_eq!(order("fcfs"), [101, 102]);
+    assert_eq!(order("sjf"), [102, 101]);
+}
+
+#[test]
+fn a_start_that_depends_on_a_job_of_unknown_length_is_unknown_and_says_on_which() {
+    let fork = queue(&[(1, None), (1, Some(60.0)), (2, Some(60.0)), (1, Some(60.0))], "gpu:2", "fcfs:backfill=greedy");
+    let starts = fork.starts(&ForecastOptions::default());
+    // The second job runs beside the unknown one; the gang needs both GPUs; the last one takes the GPU of the second.
+    assert_eq!((starts[0].number, starts[0].start_p50, &*starts[0].depends_on), (102, None, &[100][..]));
+    assert!(starts[1].start_p50.is_some_and(|start| start.0 / SECOND < 120), "{:?}", starts[1]);
+    assert_eq!(starts.iter().map(|job| job.position).collect::<Vec<_>>(), [2, 1]);
+}
+
+#[test]
+fn a_forecast_changes_nothing_and_says_the_same_twice() {
+    let fork = queue(&[(1, Some(100.0)), (1, Some(200.0)), (1, Some(50.0))], "gpu:1", "las");
+    let options = ForecastOptions { draws: 20, ..ForecastOptions::default() };
+    assert_eq!(fork.starts(&options), fork.starts(&options));
+    assert_ne!(fork.starts(&options), fork.starts(&ForecastOptions { seed: 1, ..options }));
+}
+
+#[test]
+fn a_drained_queue_starts_nothing() {
+    let mut fork = queue(&[(1, Some(100.0)), (1, Some(10.0))], "gpu:1", "fcfs");
+    fork.engine.record(&Event::at(Time::ZERO, EventKind::Drained { gpu: None, note: () }));
+    assert_eq!(fork.starts(&ForecastOptions::default())[0].start_p50, None);
+}
+
+#[test]
+fn a_shared_gpu_is_shared_in_the_forecast() {
+    // Four jobs of a quarter of the GPU each run together, and the fifth waits for the first end among them.
+    let mut workload = Workload::new("shared");
+    for _ in 0..5 {
+        let share = rota_core::MilliGpu(250);
+        workload.push(Job { share, memory_mib: 1000, ..Job::new(Time::ZERO, seconds(1_000_000)) });
+    }
+    workload.finish();
+    let bound =
+        Bound::new(workload, Cluster::from_spec("a100:1", 1).unwrap(), &ThroughputTable::default(), BadJobs::Refuse).unwrap();
+    let mut session = rota_sim::session(&Arc::new(bound), rota_policy::build("fcfs").unwrap(), &SimOptions::default());
+    session.advance(&mut |_| {}).unwrap();
+    let target = session.ask();
+    session.hand_in(&target, &mut |_| {});
+    let fork = Fork {
+        pending: session.pending(),
+        engine: session.engine.clone(),
+        now: Time::ZERO,
+        numbers: (1..6).collect(),
+        lengths: vec![RunLength { belief: LengthBelief::Estimated(100.0), limit_seconds: None }; 5],
+        stop_time: Span::ZERO,
+    };
+    let starts = fork.starts(&ForecastOptions { draws: 200, ..ForecastOptions::default() });
+    assert_eq!(starts.len(), 1);
+    // The first of four ends is well before the middle of one.
+    assert!(starts[0].start_p50.unwrap().0 / SECOND < 80, "{:?}", starts[0]);
+}
+
+#[test]
+fn predictions_of_a_replayed_log_hold_about_as_often_as_they_say() {
+    // Two users: one's jobs take about a minute, the other's about an hour. Lengths are learned on the way, from nothing.
+    let mut workload = Workload::new("log");
+    let users = ["ada", "bob"].map(|name| workload.names.intern(name));
+    let mut stream = rota_core::random::RandomStream::new(7, "log");
+    let mut at = 0.0;
+    for number in 0..700_u32 {
+        at += stream.exponential(700.0);
+        let user = usize::from(stream.unit() < 0.3);
+        let length = [60.0, 3600.0][user] * (0.4 * stream.normal()).exp();
+        let gpus = 1 + number % 2;
+        workload.push(Job { user: users[user], gpus, ..Job::new(Time((at * 1e9) as u64), Span::from_seconds(length).unwrap()) });
+    }
+    workload.finish();
+    let table = Arc::new(ThroughputTable::default());
+    let bound = Bound::new(workload, Cluster::from_spec("gpu:3", 3).unwrap(), &table, BadJobs::Refuse).unwrap();
+    let options = ScoreOptions {
+        every: 4,
+        again: None,
+        forecast: ForecastOptions { draws: 40, ..ForecastOptions::default() },
+        engine: SimOptions::default().engine(),
+        stop_time: Span::ZERO,
+    };
+    let score = score(&bound, &table, rota_policy::build("fcfs:backfill=none").unwrap(), &options, &mut |_| {});
+    assert!(score.jobs > 40, "{score:?}");
+    assert!((0.7..0.92).contains(&score.coverage_p10_p90), "{score:?}");
+    assert!(score.error_median_s < score.limits_error_median_s / 2.0, "{score:?}");
+    assert!(score.error_median_s < score.next_error_median_s, "{score:?}");
+}
+
+#[test]
+fn rows_of_ended_jobs_may_go_while_a_log_is_replayed() {
+    let mut workload = Workload::new("many");
+    for number in 0..3000_u64 {
+        workload.push(Job::new(Time(number * 10 * SECOND), seconds(30)));
+    }
+    workload.finish();
+    let table = Arc::new(ThroughputTable::default());
+    let bound = Bound::new(workload, Cluster::from_spec("gpu:2", 2).unwrap(), &table, BadJobs::Refuse).unwrap();
+    let options = ScoreOptions {
+        every: 500,
+        again: Some(seconds(3600)),
+        forecast: ForecastOptions { draws: 5, ..ForecastOptions::default() },
+        engine: SimOptions::default().engine(),
+        stop_time: Span::ZERO,
+    };
+    let mut arrived = 0;
+    let score = score(&bound, &table, rota_policy::build("fcfs").unwrap(), &options, &mut |count| arrived = count);
+    assert_eq!(arrived, 3000);
+    assert!(score.jobs >= 4, "{score:?}");
+}
