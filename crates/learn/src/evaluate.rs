@@ -1,11 +1,12 @@
 //! Evaluation: every model and every rule plays the same episodes, and differences are judged in pairs.
 //!
 //! Intervals are 95 % bootstrap intervals: episodes are drawn again with replacement, the same draw for everybody, so that an episode that
-//! is hard for all does not blur the difference between two.
+//! is hard for all does not blur the difference between two. A trace that is played whole is one episode; there the days of the trace are
+//! drawn, with all jobs that were submitted on them.
 
 use crate::environment::Outcome;
 use crate::model::Model;
-use crate::simulated::Episodes;
+use crate::simulated::{Day, Episodes};
 use crate::task::{Task, TaskError};
 use rayon::prelude::*;
 use rota_core::random::RandomStream;
@@ -37,6 +38,49 @@ impl Player {
             Self::Model(_, model) => Ok(task.play_model(model, seed, Episodes::Judging)?.0),
         }
     }
+
+    fn play_by_day(&self, task: &Task, seed: u64) -> Result<Option<(Outcome, Vec<Day>)>, TaskError> {
+        match self {
+            Self::Rule(rule) => task.rule_by_day(rule, seed),
+            Self::Model(_, model) => task.model_by_day(model, seed),
+        }
+    }
+}
+
+/// What is drawn again in a bootstrap: an episode, or the jobs of a day.
+#[derive(Clone, Copy)]
+struct Unit {
+    weight: f64,
+    /// Sums of the metrics, in the order of [`METRICS`].
+    sums: [f64; 5],
+}
+
+impl From<&Outcome> for Unit {
+    fn from(outcome: &Outcome) -> Self {
+        Self { weight: 1.0, sums: METRICS.map(|(_, metric)| metric(outcome)) }
+    }
+}
+
+/// A player's episodes, and the units that they are drawn by.
+struct Played {
+    outcomes: Vec<Outcome>,
+    units: Vec<Unit>,
+}
+
+fn play(player: &Player, task: &Task, seeds: &[u64]) -> Result<Played, TaskError> {
+    if let [seed] = seeds
+        && let Some((outcome, days)) = player.play_by_day(task, *seed)?
+    {
+        // When the last job ends is no matter of one day: each day stands for the whole there.
+        let unit = |day: &Day| Unit {
+            weight: day.jobs,
+            sums: [-day.wait_s, day.wait_s, outcome.makespan_s * day.jobs, day.bsld, day.jct_s],
+        };
+        return Ok(Played { outcomes: vec![outcome], units: days.iter().map(unit).collect() });
+    }
+    let outcomes = seeds.par_iter().map(|seed| player.play(task, *seed)).collect::<Result<Vec<_>, _>>()?;
+    let units = outcomes.iter().map(Unit::from).collect();
+    Ok(Played { outcomes, units })
 }
 
 /// A mean with its interval.
@@ -88,25 +132,28 @@ const METRICS: [Metric; 5] = [
 
 /// Lets everybody play the same episodes.
 pub fn evaluate(task: &Task, players: &[Player], seeds: &[u64]) -> Result<Vec<Score>, TaskError> {
-    let played = players.iter().map(|player| {
-        let outcomes = seeds.par_iter().map(|seed| player.play(task, *seed));
-        outcomes.collect::<Result<Vec<_>, _>>()
-    });
-    let played = played.collect::<Result<Vec<_>, _>>()?;
-    let draws = draws(seeds.len());
-    let judged = players.iter().zip(&played).enumerate().map(|(place, (player, outcomes))| {
-        let means = METRICS.map(|(_, metric)| interval(&outcomes.iter().map(metric).collect::<Vec<_>>(), &draws));
+    let played = players.par_iter().map(|player| play(player, task, seeds)).collect::<Result<Vec<_>, _>>()?;
+    let units = played.iter().map(|played| played.units.len()).min().unwrap_or(0);
+    let draws = draws(units);
+    let judged = players.iter().zip(&played).enumerate().map(|(place, (player, own))| {
+        let means = std::array::from_fn(|metric| interval(&column(&own.units[..units], metric), &draws));
         let others = players.iter().zip(&played).enumerate().filter(|(other, _)| *other != place);
         let paired = others.map(|(_, (other, theirs))| {
-            let metrics = METRICS.map(|(name, metric)| {
-                let differences = outcomes.iter().zip(theirs).map(|(own, other)| metric(own) - metric(other));
-                (name, interval(&differences.collect::<Vec<_>>(), &draws))
+            let metrics = METRICS.iter().enumerate().map(|(metric, (name, _))| {
+                let difference = |(own, other): (&Unit, &Unit)| (own.sums[metric] - other.sums[metric], own.weight);
+                let differences = own.units[..units].iter().zip(&theirs.units).map(difference).collect::<Vec<_>>();
+                (*name, interval(&differences, &draws))
             });
-            (other.name().to_owned(), BTreeMap::from(metrics))
+            (other.name().to_owned(), metrics.collect::<BTreeMap<_, _>>())
         });
-        score(player.name(), outcomes, means, paired.collect())
+        score(player.name(), &own.outcomes, means, paired.collect())
     });
     Ok(judged.collect())
+}
+
+/// The sums of one metric with their weights.
+fn column(units: &[Unit], metric: usize) -> Vec<(f64, f64)> {
+    units.iter().map(|unit| (unit.sums[metric], unit.weight)).collect()
 }
 
 fn score(
@@ -141,17 +188,20 @@ fn score(
     }
 }
 
-/// Which episodes each draw takes, the same for every player.
-fn draws(episodes: usize) -> Vec<Vec<u32>> {
+/// Which units each draw takes, the same for every player.
+fn draws(units: usize) -> Vec<Vec<u32>> {
     let mut stream = RandomStream::new(0, "bootstrap");
-    (0..DRAWS).map(|_| (0..episodes).map(|_| stream.below(episodes as u64) as u32).collect()).collect()
+    (0..DRAWS).map(|_| (0..units).map(|_| stream.below(units as u64) as u32).collect()).collect()
 }
 
-fn interval(values: &[f64], draws: &[Vec<u32>]) -> Interval {
-    let count = values.len().max(1) as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let resampled = draws.iter().map(|draw| draw.iter().map(|&place| values[place as usize]).sum::<f64>() / count);
-    let mut means = resampled.collect::<Vec<_>>();
+/// The mean of sums over their weights, and how it varies over the draws.
+fn interval(values: &[(f64, f64)], draws: &[Vec<u32>]) -> Interval {
+    let over = |picked: &mut dyn Iterator<Item = &(f64, f64)>| {
+        let (sum, weight) = picked.fold((0.0, 0.0), |(sums, weights), (sum, weight)| (sums + sum, weights + weight));
+        sum / f64::max(weight, 1e-9)
+    };
+    let mean = over(&mut values.iter());
+    let mut means = draws.iter().map(|draw| over(&mut draw.iter().map(|&place| &values[place as usize]))).collect::<Vec<_>>();
     means.sort_by(f64::total_cmp);
     let at = |part: f64| means.get((part * means.len() as f64) as usize).copied().unwrap_or(mean);
     Interval { mean, low: at(0.025), high: at(0.975) }
@@ -174,6 +224,29 @@ mod tests {
         assert!(to_random.low > 0.0 && to_random.low < to_random.mean && to_random.mean < to_random.high, "{to_random:?}");
         let alone = scores[0].reward_mean_high - scores[0].reward_mean_low;
         assert!(alone > 0.0);
+    }
+
+    #[test]
+    fn a_trace_that_is_played_whole_is_drawn_by_its_days() {
+        use rota_core::{Cluster, Job, Span, ThroughputTable, Time, Workload};
+        let mut workload = Workload::new("twelve days");
+        for hour in 0..288 {
+            let seconds = if hour % 2 == 0 { 1800 } else { 3600 + 20 * hour };
+            workload.push(Job::new(Time(hour * 1_800_000_000_000), Span::from_whole_seconds(seconds)));
+        }
+        workload.finish();
+        let cluster = Cluster::from_spec("t4:2", 2).unwrap();
+        let options = rota_sim::SimOptions::default();
+        let scenario = crate::simulated::Scenario::trace(workload, ThroughputTable::default(), 288, cluster, options);
+        let task = Task::Simulated(Box::new(scenario));
+        let players = [Player::Rule("sjf".to_owned()), Player::Rule("fcfs".to_owned())];
+        let scores = evaluate(&task, &players, &[0]).unwrap();
+        let whole = task.play_rule("sjf", 0, Episodes::Judging).unwrap();
+        assert!((scores[0].jct_mean_s - whole.jct_mean_s).abs() < 1e-6);
+        assert!(scores[0].jct_mean_s_low < whole.jct_mean_s && whole.jct_mean_s < scores[0].jct_mean_s_high);
+        let paired = scores[0].paired["fcfs"]["jct_mean_s"];
+        assert!((paired.mean - (scores[0].jct_mean_s - scores[1].jct_mean_s)).abs() < 1e-6);
+        assert!(paired.low < paired.high);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! Both policies decide all the time, so that each is ready to take over; only one is followed. Whenever [`EVERY`] more jobs have ended, the
 //! last [`KEPT`] of them are simulated under both, and the model is followed only if the mean completion time under it is at most
-//! [`WORSE`] times that under the guard. A score that is no number hands the decision to the guard at once.
+//! [`WORSE`] times that under the guard. Three things hand the decision to the guard at once, until the next comparison: a score that is
+//! no number, a decision of the model that took more than [`SLOW`] of this thread's time, and a job that waits beyond the limit.
 
 use crate::model::Model;
 use crate::policy::Learned;
@@ -13,6 +14,7 @@ use rota_sim::SimOptions;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Jobs that end between two comparisons.
 const EVERY: u32 = 64;
@@ -20,6 +22,18 @@ const EVERY: u32 = 64;
 const KEPT: usize = 256;
 /// The model is left when it is worse than the guard by this factor.
 const WORSE: f64 = 1.02;
+
+/// The most of the thread's time that a decision of the model may take.
+pub const SLOW: Duration = Duration::from_millis(10);
+
+/// What a decision of the model came to, beside its target.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Made {
+    /// The thread's time that it took.
+    pub took: Duration,
+    /// The longest that a job has waited, and whether that is beyond the limit.
+    pub waited_too_long: Option<f64>,
+}
 
 /// A job that ended, as much as a simulation needs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -90,7 +104,8 @@ impl Guard {
     pub fn decide(
         &mut self,
         own: Option<Target>,
-        own_ranks: &BTreeMap<JobId, f64>,
+        own_ranks: impl Iterator<Item = (JobId, f64)>,
+        made: Made,
         model: &Arc<Model>,
         snapshot: &Snapshot<'_>,
         context: &mut Context,
@@ -104,19 +119,26 @@ impl Guard {
         if own.is_none() {
             self.distrust("the model gave a score that is no number", context);
         }
+        if made.took > SLOW {
+            let why = format!("a decision of the model took {} ms; it may take {}", made.took.as_millis(), SLOW.as_millis());
+            self.distrust(&why, context);
+        }
+        if let Some(seconds) = made.waited_too_long {
+            self.distrust(&format!("a job has waited for {seconds:.0} s, which is beyond the limit"), context);
+        }
         let follows_model = self.trusts_model;
         let changed = follows_model != self.followed_model;
         self.followed_model = follows_model;
         match own {
             Some(mut own) if follows_model => {
                 if changed {
-                    set_ranks(&mut own, own_ranks);
+                    set_ranks(&mut own, own_ranks.collect());
                 }
                 own
             }
             _ => {
                 if changed {
-                    set_ranks(&mut guarded, &self.ranks);
+                    set_ranks(&mut guarded, self.ranks.clone());
                 }
                 guarded
             }
@@ -173,9 +195,8 @@ impl Guard {
 }
 
 /// Gives a target all ranks, where it gave only those that changed.
-fn set_ranks(target: &mut Target, all: &BTreeMap<JobId, f64>) {
+fn set_ranks(target: &mut Target, mut whole: BTreeMap<JobId, f64>) {
     if let Wish::Order { ranks, .. } = &mut target.wish {
-        let mut whole = all.clone();
         whole.extend(ranks.iter().copied());
         *ranks = whole.into_iter().filter(|(_, rank)| rank.is_finite()).collect();
     }

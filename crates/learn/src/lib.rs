@@ -10,6 +10,7 @@ pub mod features;
 pub mod guard;
 pub mod model;
 pub mod policy;
+mod room;
 pub mod simulated;
 pub mod task;
 pub mod train;

@@ -12,6 +12,8 @@ use std::path::Path;
 pub const VERSION: u32 = 1;
 /// The largest model file read.
 const BYTES_MAX: u64 = 64 << 20;
+/// The range of a feature that a model does not name: nothing is outside it.
+const FAR: f32 = 1e30;
 /// The word of the safetensors header that holds ours.
 const WORD: &str = "rota";
 
@@ -25,6 +27,9 @@ pub struct Use {
     pub pass: bool,
     /// Whether the model sees how long jobs are estimated to run.
     pub estimates: bool,
+    /// Whether the best job that does not fit holds a reservation that others may not delay. Files that do not say so have none.
+    #[serde(default)]
+    pub reserve: bool,
 }
 
 /// What a model file says about itself.
@@ -55,27 +60,52 @@ pub struct Header {
     pub activation: Activation,
 }
 
-/// The smallest and the largest value seen of each feature.
+/// The smallest and the largest value seen of each feature, and how much it differs from one job to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranges {
     low: Vec<f32>,
     high: Vec<f32>,
+    sum: Vec<f64>,
+    /// Squares of differences between a row and the one before.
+    squares: Vec<f64>,
+    last: Vec<f32>,
+    rows: u64,
 }
 
 impl Ranges {
     /// Ranges of this many features, before any was seen.
     pub fn new(features: usize) -> Self {
-        Self { low: vec![f32::INFINITY; features], high: vec![f32::NEG_INFINITY; features] }
+        Self {
+            low: vec![f32::INFINITY; features],
+            high: vec![f32::NEG_INFINITY; features],
+            sum: vec![0.0; features],
+            squares: vec![0.0; features],
+            last: Vec::new(),
+            rows: 0,
+        }
     }
 
     /// Takes in rows.
     pub fn note(&mut self, rows: &[f32]) {
         for row in rows.chunks_exact(self.low.len()) {
-            for ((low, high), value) in self.low.iter_mut().zip(&mut self.high).zip(row) {
-                *low = low.min(*value);
-                *high = high.max(*value);
+            for (place, value) in row.iter().enumerate() {
+                self.low[place] = self.low[place].min(*value);
+                self.high[place] = self.high[place].max(*value);
+                self.sum[place] += f64::from(*value);
+                let last = self.last.get(place).unwrap_or(value);
+                self.squares[place] += f64::from(value - last).powi(2);
             }
+            self.last.clear();
+            self.last.extend_from_slice(row);
+            self.rows += 1;
         }
+    }
+
+    /// The mean of each feature, and its usual difference between two jobs that were looked at one after the other.
+    pub fn spread(&self) -> Vec<(f64, f64)> {
+        let rows = self.rows.max(1) as f64;
+        let pair = |(sum, squares): (&f64, &f64)| (sum / rows, (squares / rows / 2.0).sqrt());
+        self.sum.iter().zip(&self.squares).map(pair).collect()
     }
 
     /// Writes the ranges into a header, unless nothing was seen.
@@ -158,28 +188,40 @@ impl Model {
         });
         let stored = stored.map_err(|source| ModelError::Networks { path: path.to_owned(), source })?;
         let header = header?;
-        let known = header.features.iter().map(String::as_str).collect::<Vec<_>>();
-        if known != features {
-            let unknown = known.iter().find(|name| !features.contains(name));
-            let said = unknown.map_or_else(
-                || "its features are others than this environment has".to_owned(),
-                |name| format!("unknown feature `{name}`"),
-            );
-            return Err(wrong(format!(
-                "{said}; it was trained in `{}`; known here are {}",
-                header.environment,
-                features.join(", ")
-            )));
-        }
         let Some((_, network)) = stored.networks.into_iter().next() else { return Err(wrong("has no network".to_owned())) };
-        if network.inputs() != features.len() || network.outputs() != 1 {
+        if network.inputs() != header.features.len() || network.outputs() != 1 {
             let sizes = (network.inputs(), network.outputs());
             return Err(wrong(format!(
                 "the network has sizes {sizes:?}; {} features go in and one score comes out",
-                features.len()
+                header.features.len()
             )));
         }
-        Ok(Self { header, network })
+        arrange(header, &network, features).map_err(wrong)
+    }
+
+    /// A model that gives every job of a queue the same score.
+    pub(crate) fn blank(used: Use) -> Self {
+        let features = crate::features::NAMES;
+        let header = Header {
+            version: VERSION,
+            environment: String::new(),
+            objective: String::new(),
+            algorithm: "none".to_owned(),
+            seed: 0,
+            steps: 0,
+            used,
+            features: features.map(str::to_owned).to_vec(),
+            low: vec![-FAR; features.len()],
+            high: vec![FAR; features.len()],
+            activation: Activation::Relu,
+        };
+        Self { header, network: Network::linear(features.len()) }
+    }
+
+    /// Whether a feature, by its place, can change a score.
+    pub fn uses(&self, feature: usize) -> bool {
+        let width = self.network.sizes()[1];
+        self.network.parameters()[feature * width..(feature + 1) * width].iter().any(|weight| *weight != 0.0)
     }
 
     /// The bytes of the file.
@@ -207,6 +249,38 @@ impl Model {
         };
         rows.chunks_exact(self.network.inputs()).filter(|row| is_strange(row)).count()
     }
+}
+
+/// The model with its features in the order of `features`. A feature that the file does not name has no weight.
+fn arrange(mut header: Header, network: &Network, features: &[&str]) -> Result<Model, String> {
+    let mut places = Vec::new();
+    for name in &header.features {
+        let Some(place) = features.iter().position(|known| known == name) else {
+            return Err(format!(
+                "unknown feature `{name}`; it was trained in `{}`; known here are {}",
+                header.environment,
+                features.join(", ")
+            ));
+        };
+        if places.contains(&place) {
+            return Err(format!("names the feature `{name}` twice"));
+        }
+        places.push(place);
+    }
+    let sizes = std::iter::once(features.len()).chain(network.sizes()[1..].iter().copied()).collect::<Vec<_>>();
+    let mut arranged = Network::zero(&sizes, network.activation()).map_err(|error| error.to_string())?;
+    let width = sizes[1];
+    let mut ranges = (vec![-FAR; features.len()], vec![FAR; features.len()]);
+    for (from, &to) in places.iter().enumerate() {
+        let weights = &network.parameters()[from * width..(from + 1) * width];
+        arranged.parameters_mut()[to * width..(to + 1) * width].copy_from_slice(weights);
+        (ranges.0[to], ranges.1[to]) = (header.low[from], header.high[from]);
+    }
+    let rest = &network.parameters()[places.len() * width..];
+    arranged.parameters_mut()[features.len() * width..].copy_from_slice(rest);
+    header.features = features.iter().map(|name| (*name).to_owned()).collect();
+    (header.low, header.high) = ranges;
+    Ok(Model { header, network: arranged })
 }
 
 fn read_header(text: &str) -> Result<Header, String> {
@@ -275,7 +349,7 @@ mod tests {
         };
         assert_eq!(changed(&|model| model.header.version = 9), "m: its header has version 9; this Rota reads version 1");
         assert!(changed(&|model| model.header.features[1] = "colour".to_owned()).starts_with("m: unknown feature `colour`"));
-        assert!(changed(&|model| model.header.features.swap(0, 1)).contains("features are others"));
+        assert!(changed(&|model| model.header.features[1] = "gpu".to_owned()).contains("names the feature `gpu` twice"));
         assert!(changed(&|model| model.header.low[0] = 2.0).contains("training ranges"));
         assert!(changed(&|model| model.header.high.truncate(1)).contains("training ranges"));
         assert!(changed(&|model| model.network.parameters_mut()[0] = f32::INFINITY).contains("no finite number"));
@@ -286,6 +360,17 @@ mod tests {
         }
         let error = Model::read(Path::new("/nowhere/model"), &FEATURES).unwrap_err().to_string();
         assert!(error.starts_with("/nowhere/model: "), "{error}");
+    }
+
+    #[test]
+    fn a_file_with_fewer_features_in_another_order_gives_the_same_scores() {
+        let bytes = model().to_bytes().unwrap();
+        let wider = Model::parse("m", &bytes, &["memory", "colour", "gpu"]).unwrap();
+        let mut workspace = Workspace::default();
+        let narrow_score = model().scores(&[0.3, 0.7], &mut workspace).to_vec();
+        assert_eq!(wider.scores(&[0.7, 9.0, 0.3], &mut workspace), narrow_score);
+        assert_eq!((wider.uses(0), wider.uses(1), wider.uses(2)), (true, false, true));
+        assert_eq!(wider.strange_rows(&[0.7, 9.0, 0.3, 5.0, 0.0, 0.3]), 1);
     }
 
     #[test]

@@ -1,18 +1,22 @@
 //! Episodes on the simulator itself: a policy from the registry, or a model, runs a workload, and what came of it is summed up.
 
 use crate::environment::Outcome;
-use crate::model::{Model, Ranges};
-use crate::policy::Learned;
+use crate::model::{Model, Ranges, Use};
+use crate::policy::{Learned, Observer};
+use crate::train::imitate::Decision;
 use rota_core::bind::BadJobs;
 use rota_core::random::RandomStream;
 use rota_core::{Bound, Cluster, Durations, EventKind, ThroughputTable, Time, Workload};
-use rota_policy::{Configured, PolicyError};
+use rota_policy::{Configured, Context, PolicyError};
 use rota_sim::SimOptions;
 use rota_trace::generate::Classroom;
 use std::sync::{Arc, Mutex};
 
 /// Run times below this count as this in the bounded slowdown.
 const SLOWDOWN_BOUND_SECONDS: f64 = 10.0;
+
+/// Seconds of a day.
+const DAY_SECONDS: f64 = 86_400.0;
 
 /// Where the workloads of episodes come from.
 #[derive(Clone)]
@@ -87,8 +91,13 @@ impl Scenario {
 
     /// Plays an episode by a policy of the registry.
     pub fn play_policy(&self, spec: &str, seed: u64, episodes: Episodes) -> Result<Outcome, ScenarioError> {
+        Ok(self.play_policy_by_day(spec, seed, episodes)?.0)
+    }
+
+    /// The same, with what came of the jobs of each day.
+    pub fn play_policy_by_day(&self, spec: &str, seed: u64, episodes: Episodes) -> Result<(Outcome, Vec<Day>), ScenarioError> {
         let policy = crate::policy::registry().build(spec)?;
-        Ok(run(&self.bound(seed, episodes)?, policy, &SimOptions { seed, ..self.options }))
+        Ok(run_by_day(&self.bound(seed, episodes)?, policy, &SimOptions { seed, ..self.options }))
     }
 
     /// Plays an episode by a model.
@@ -99,10 +108,42 @@ impl Scenario {
         episodes: Episodes,
         ranges: Option<&Arc<Mutex<Ranges>>>,
     ) -> Result<Outcome, ScenarioError> {
+        Ok(self.play_model_by_day(model, seed, episodes, ranges)?.0)
+    }
+
+    /// The same, with what came of the jobs of each day.
+    pub fn play_model_by_day(
+        &self,
+        model: &Arc<Model>,
+        seed: u64,
+        episodes: Episodes,
+        ranges: Option<&Arc<Mutex<Ranges>>>,
+    ) -> Result<(Outcome, Vec<Day>), ScenarioError> {
         let policy = Box::new(Learned::new(Arc::clone(model)).noting(ranges.cloned()));
         let durations = if model.header.used.estimates { Durations::Known } else { Durations::Hidden };
         let configured = Configured { spec: "learned".to_owned(), policy, durations };
-        Ok(run(&self.bound(seed, episodes)?, configured, &SimOptions { seed, ..self.options }))
+        Ok(run_by_day(&self.bound(seed, episodes)?, configured, &SimOptions { seed, ..self.options }))
+    }
+}
+
+impl Scenario {
+    /// Lets a policy of the registry play an episode, and gives the waiting jobs of its decisions as rows, with the one it ranked first.
+    /// Policies that do not rank jobs teach nothing.
+    pub(crate) fn observe(&self, spec: &str, seed: u64, used: Use, most: usize) -> Result<Vec<Decision>, ScenarioError> {
+        let configured = crate::policy::registry().build(spec)?;
+        let bound = self.bound(seed, Episodes::Training)?;
+        let mut policy = configured.policy.fork();
+        let mut session = rota_sim::session(&bound, configured, &SimOptions { seed, ..self.options });
+        let mut context = Context { stream: RandomStream::new(seed, "policy"), problems: Vec::new() };
+        let mut observer = Observer::new(used);
+        let mut decisions = Vec::new();
+        while session.advance(&mut |_| {}).is_some() && decisions.len() < most {
+            let Some(snapshot) = session.snapshot() else { break };
+            let target = policy.decide(&snapshot, &mut context);
+            decisions.extend(observer.look(&snapshot, &target).map(|(rows, choice)| Decision { rows, choice }));
+            session.hand_in(&target, &mut |_| {});
+        }
+        Ok(decisions)
     }
 }
 
@@ -127,8 +168,26 @@ struct Course {
     end: Option<Time>,
 }
 
+/// What came of the jobs that were submitted on one day: sums over these jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Day {
+    /// The jobs that ended.
+    pub jobs: f64,
+    /// Seconds waited.
+    pub wait_s: f64,
+    /// Bounded slowdowns.
+    pub bsld: f64,
+    /// Seconds from submission to completion.
+    pub jct_s: f64,
+}
+
 /// Runs a workload to its end under a policy.
 pub fn run(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> Outcome {
+    run_by_day(bound, policy, options).0
+}
+
+/// Runs a workload to its end under a policy, and sums up the jobs of each day too.
+pub fn run_by_day(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> (Outcome, Vec<Day>) {
     let mut courses = vec![Course::default(); bound.jobs.len()];
     let mut observe = |event: &rota_core::Event| match &event.kind {
         EventKind::Started { job, .. } => courses[job.index()].since = Some(event.time_ns),
@@ -147,8 +206,9 @@ pub fn run(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> Outc
     sum_up(bound, &courses)
 }
 
-fn sum_up(bound: &Bound, courses: &[Course]) -> Outcome {
-    let (mut outcome, mut ended) = (Outcome::default(), 0.0);
+fn sum_up(bound: &Bound, courses: &[Course]) -> (Outcome, Vec<Day>) {
+    let mut outcome = Outcome::default();
+    let mut days = Vec::<Day>::new();
     let zero = bound.jobs.iter().map(|job| job.arrival).min().unwrap_or(Time::ZERO);
     for (job, course) in bound.jobs.iter().zip(courses) {
         let Some(end) = course.end else {
@@ -156,16 +216,22 @@ fn sum_up(bound: &Bound, courses: &[Course]) -> Outcome {
             continue;
         };
         let jct = end.since(job.arrival).seconds();
-        ended += 1.0;
-        outcome.jct_mean_s += jct;
-        outcome.wait_mean_s += jct - course.running_seconds;
-        outcome.bsld_mean += (jct / course.running_seconds.max(SLOWDOWN_BOUND_SECONDS)).max(1.0);
+        let number = (job.arrival.since(zero).seconds() / DAY_SECONDS) as usize;
+        if days.len() <= number {
+            days.resize(number + 1, Day::default());
+        }
+        let day = &mut days[number];
+        day.jobs += 1.0;
+        day.jct_s += jct;
+        day.wait_s += jct - course.running_seconds;
+        day.bsld += (jct / course.running_seconds.max(SLOWDOWN_BOUND_SECONDS)).max(1.0);
         outcome.makespan_s = outcome.makespan_s.max(end.since(zero).seconds());
     }
-    let count = f64::max(ended, 1.0);
-    outcome.jct_mean_s /= count;
-    outcome.wait_mean_s /= count;
-    outcome.bsld_mean /= count;
+    let count = days.iter().map(|day| day.jobs).sum::<f64>().max(1.0);
+    let mean = |of: fn(&Day) -> f64| days.iter().map(of).sum::<f64>() / count;
+    outcome.jct_mean_s = mean(|day| day.jct_s);
+    outcome.wait_mean_s = mean(|day| day.wait_s);
+    outcome.bsld_mean = mean(|day| day.bsld);
     outcome.reward = -outcome.wait_mean_s;
-    outcome
+    (outcome, days)
 }

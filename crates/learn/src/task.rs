@@ -5,7 +5,7 @@ use crate::environment::classroom_compat::{self, ClassroomCompat};
 use crate::environment::{BadChoice, Environment, Outcome, best_legal};
 use crate::features;
 use crate::model::{Model, Ranges, Use};
-use crate::simulated::{Episodes, Scenario, ScenarioError};
+use crate::simulated::{Day, Episodes, Scenario, ScenarioError};
 use rota_core::random::RandomStream;
 use rota_nn::Workspace;
 use std::str::FromStr;
@@ -109,7 +109,7 @@ impl Task {
     /// How a model trained here is used in a queue, unless it is said otherwise.
     pub fn used(&self) -> Use {
         let pass = !matches!(self, Self::Batch { .. });
-        Use { preempt: false, pass, estimates: true }
+        Use { pass, estimates: true, ..Use::default() }
     }
 
     /// The environment, where it can be taken step by step.
@@ -156,6 +156,18 @@ impl Task {
                 return Ok((environment.outcome(), steps));
             }
         }
+    }
+
+    /// Plays an episode of the simulator by a model, day by day; `None` where the simulator does not play.
+    pub fn model_by_day(&self, model: &Arc<Model>, seed: u64) -> Result<Option<(Outcome, Vec<Day>)>, TaskError> {
+        let Self::Simulated(scenario) = self else { return Ok(None) };
+        Ok(Some(scenario.play_model_by_day(model, seed, Episodes::Judging, None)?))
+    }
+
+    /// Plays an episode of the simulator by a policy, day by day; `None` where the simulator does not play.
+    pub fn rule_by_day(&self, rule: &str, seed: u64) -> Result<Option<(Outcome, Vec<Day>)>, TaskError> {
+        let Self::Simulated(scenario) = self else { return Ok(None) };
+        Ok(Some(scenario.play_policy_by_day(rule, seed, Episodes::Judging)?))
     }
 
     /// Plays an episode by a rule: one of the environment's, or a policy of the registry where the simulator plays.

@@ -90,6 +90,12 @@ impl Network {
         Ok(Self { sizes: sizes.to_vec(), activation, parameters: vec![0.0; count] })
     }
 
+    /// A network of one layer with one output, all parameters zero. Sizes beyond [`WIDTH_MAX`] are cut to it.
+    pub fn linear(inputs: usize) -> Self {
+        let inputs = inputs.clamp(1, WIDTH_MAX);
+        Self { sizes: vec![inputs, 1], activation: Activation::Relu, parameters: vec![0.0; inputs + 1] }
+    }
+
     /// A network with weights drawn from a normal distribution of the usual width (He for `relu`, Xavier for `tanh`), biases zero and
     /// the last layer made `last_scale` times smaller. `normal` draws standard normal numbers.
     pub fn random(

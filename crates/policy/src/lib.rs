@@ -19,6 +19,7 @@ pub mod registry;
 mod share;
 mod watch;
 
+pub use lag::weight::GittinsTable;
 pub use memory::{MemoryError, Remember};
 pub use order::batch_rules::{BatchRule, Facts};
 pub use params::{Param, Params, PolicyError};

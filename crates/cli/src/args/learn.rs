@@ -11,7 +11,7 @@ use std::path::PathBuf;
 Examples:
   rota learn train --env classroom --algo es --objective wait --steps 400000 --seed 1 -o wait.safetensors
   rota learn eval --env classroom --model wait.safetensors --against sjf:backfill=greedy --against priority --seeds 1000:1199
-  rota learn train --env swf-compat:lublin-2.swf --resort --algo es --objective bsld --steps 2000000 --seed 1 -o batch.safetensors
+  rota learn train --env swf-compat:lublin-2.swf --resort --seed 1 -o batch.safetensors
   rota sim --trace jobs.swf --cluster gpu:256 --policy learned:model=batch.safetensors,guard=sjf
   rota learn shadow --model batch.safetensors --against fcfs")]
 pub struct LearnArgs {
@@ -33,7 +33,7 @@ pub enum LearnVerb {
 }
 
 /// An environment.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct EnvArgs {
     /// `classroom`, `classroom-compat`, `swf-compat:FILE` or `trace:FILE`
     #[arg(long, value_name = "ENV")]
@@ -73,6 +73,8 @@ pub enum AlgorithmWord {
     Es,
     /// Plain policy gradients, for teaching
     Reinforce,
+    /// Q-learning with a linear expectation, for teaching
+    Q,
 }
 
 /// `rota learn train`.
@@ -86,15 +88,26 @@ pub struct TrainArgs {
     /// What to make small (or large: reward) [default: reward for classroom-compat, bsld for swf-compat, wait otherwise]
     #[arg(long, value_name = "OBJECTIVE", value_parser = rota_learn::task::Objective::WORDS)]
     pub objective: Option<String>,
-    /// Steps of the environment to learn from (jobs, where the simulator plays)
-    #[arg(long, value_name = "N", default_value_t = 50_000)]
-    pub steps: u64,
+    /// How much a second of the makespan counts beside the objective
+    #[arg(long, value_name = "W", default_value_t = 0.0, value_parser = seconds)]
+    pub makespan_weight: f64,
+    /// Steps of the environment to learn from (jobs, where the simulator plays) [default: 50,000 for classroom-compat, 20 million for
+    /// swf-compat, 4 million otherwise]
+    #[arg(long, value_name = "N")]
+    pub steps: Option<u64>,
     /// Seed of everything random
     #[arg(long, value_name = "N")]
     pub seed: u64,
-    /// Sizes of the hidden layers; `none` for a linear score
-    #[arg(long, value_name = "N,…", default_value = "16")]
-    pub hidden: String,
+    /// Sizes of the hidden layers; `none` for a linear score [default: none for swf-compat and trace with es, 16 otherwise]
+    #[arg(long, value_name = "N,…")]
+    pub hidden: Option<String>,
+    /// The features that a score may use: `all`, `still` (those that do not change while a job waits), or names
+    /// [default: still for trace, all otherwise]
+    #[arg(long, value_name = "NAME,…")]
+    pub features: Option<String>,
+    /// With es: known rules that a search is begun from, the best first
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=20))]
+    pub restarts: u64,
     /// With es: episodes that each candidate plays in a generation
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     pub episodes: u64,
@@ -104,10 +117,19 @@ pub struct TrainArgs {
     /// With trace: a better job may take GPUs from a running one
     #[arg(long)]
     pub preempt: bool,
+    /// With classroom and trace: the best job that does not fit holds a reservation, which others may not delay
+    #[arg(long, conflicts_with = "preempt")]
+    pub reserve: bool,
     /// Do not show the model how long jobs are estimated to run
     #[arg(long)]
     pub no_estimates: bool,
-    /// Where to write the model
+    /// Begin by imitating a rule of the environment, or a policy where the simulator plays
+    #[arg(long, value_name = "P", conflicts_with = "resume")]
+    pub imitate: Option<String>,
+    /// Go on from this model; it is kept unless something better is found
+    #[arg(long, value_name = "MODEL")]
+    pub resume: Option<PathBuf>,
+    /// Where to write the model; its training curve is written beside it, as SVG
     #[arg(short, long, value_name = "MODEL")]
     pub output: PathBuf,
     /// Print the training curve as JSON
@@ -132,6 +154,15 @@ pub struct EvalArgs {
     /// The episodes with these seeds (first and last)
     #[arg(long, value_name = "FIRST:LAST", value_parser = window)]
     pub seeds: Option<(u32, u32)>,
+    /// A policy with values to choose from, such as `las:first=60/600/3600`: the best on training episodes plays; several may be given
+    #[arg(long, value_name = "P")]
+    pub tune: Vec<String>,
+    /// With trace: the jobs that policies are tuned on (first and last id) [default: those of --window]
+    #[arg(long, value_name = "FIRST:LAST", value_parser = window, requires = "tune")]
+    pub tune_window: Option<(u32, u32)>,
+    /// Draw the means with their intervals into this SVG file
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,

@@ -18,6 +18,8 @@ pub struct Chosen {
     pub objective: Objective,
     /// Episodes that a model is judged by.
     pub episodes: u64,
+    /// Steps of a training.
+    pub steps: u64,
 }
 
 /// The task of an environment.
@@ -33,12 +35,12 @@ pub fn task(args: &EnvArgs) -> anyhow::Result<Chosen> {
         ("classroom", None) => {
             let cluster = load_cluster(args.cluster.as_deref().unwrap_or("gpu:4"), args.gpus_per_node)?;
             let scenario = Scenario::classroom(cluster, options(args)?);
-            Ok(Chosen { task: Task::Simulated(Box::new(scenario)), objective: Objective::Wait, episodes: 200 })
+            Ok(Chosen { task: Task::Simulated(Box::new(scenario)), objective: Objective::Wait, episodes: 200, steps: 4_000_000 })
         }
         ("classroom-compat", None) => {
             let cluster = load_cluster(args.cluster.as_deref().unwrap_or("gpu:4"), args.gpus_per_node)?;
             let task = Task::ClassroomCompat { gpus: cluster.gpus.len() };
-            Ok(Chosen { task, objective: Objective::Reward, episodes: 200 })
+            Ok(Chosen { task, objective: Objective::Reward, episodes: 200, steps: 50_000 })
         }
         ("swf-compat", Some(file)) => batch(args, file),
         ("trace", Some(file)) => trace(args, file),
@@ -63,7 +65,7 @@ fn batch(args: &EnvArgs, file: &Path) -> anyhow::Result<Chosen> {
         (false, true) => Choosing::Resort,
         (false, false) => Choosing::Commit,
     };
-    Ok(Chosen { task: Task::Batch { trace, choosing }, objective: Objective::Bsld, episodes: 10 })
+    Ok(Chosen { task: Task::Batch { trace, choosing }, objective: Objective::Bsld, episodes: 10, steps: 20_000_000 })
 }
 
 fn trace(args: &EnvArgs, file: &Path) -> anyhow::Result<Chosen> {
@@ -88,5 +90,5 @@ fn trace(args: &EnvArgs, file: &Path) -> anyhow::Result<Chosen> {
     let length = args.stretch.map_or(jobs, |stretch| stretch as usize).min(jobs);
     let scenario = Scenario::trace(workload, table, length, cluster, options(args)?);
     let episodes = (jobs / length.max(1)).max(1) as u64;
-    Ok(Chosen { task: Task::Simulated(Box::new(scenario)), objective: Objective::Jct, episodes })
+    Ok(Chosen { task: Task::Simulated(Box::new(scenario)), objective: Objective::Jct, episodes, steps: 4_000_000 })
 }

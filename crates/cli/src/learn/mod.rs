@@ -1,6 +1,7 @@
 //! `rota learn`: train models, judge them, measure them, and try them on a site's own history.
 
 mod bench;
+mod chart;
 mod environment;
 mod eval;
 mod shadow;

@@ -1,10 +1,15 @@
 //! `rota learn train`.
 
-use super::environment;
+use super::{chart, environment};
 use crate::args::{AlgorithmWord, TrainArgs};
 use crate::output::{print, print_json, progress, remark, write_file};
+use rota_learn::features::RESTLESS;
+use rota_learn::model::Model;
+use rota_learn::task::Task;
+use rota_learn::train::imitate::imitate;
 use rota_learn::train::ppo::Variant;
-use rota_learn::train::{Point, Settings, es, ppo};
+use rota_learn::train::{Point, Settings, es, ppo, q};
+use rota_nn::{Activation, Network};
 
 pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let chosen = environment::task(&args.env)?;
@@ -15,19 +20,29 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let mut used = chosen.task.used();
     used.estimates &= !args.no_estimates;
     used.preempt = args.preempt;
+    used.reserve = args.reserve;
+    let steps = args.steps.unwrap_or(chosen.steps);
+    let is_linear = args.algo == AlgorithmWord::Es && !args.env.env.starts_with("classroom");
+    let is_linear = is_linear || args.algo == AlgorithmWord::Q;
+    let usual = if is_linear { "none" } else { "16" };
     let settings = Settings {
         seed: args.seed,
-        steps: args.steps,
+        steps,
         objective,
-        hidden: hidden(&args.hidden)?,
+        hidden: hidden(args.hidden.as_deref().unwrap_or(usual))?,
         validation_episodes: args.validation,
         used,
         environment: args.env.env.clone(),
+        features: features(args, &chosen.task)?,
+        restarts: args.restarts as usize,
+        makespan_weight: args.makespan_weight,
+        warm: None,
     };
-    let bar = progress(args.steps, "steps");
+    let settings = Settings { warm: warm(args, &chosen.task, &settings)?, ..settings };
+    let bar = progress(steps, "steps");
     bar.set_message("training");
     let mut told = |point: Point| {
-        bar.set_position(point.steps.min(args.steps));
+        bar.set_position(point.steps.min(steps));
         if bar.is_hidden() {
             remark(&format!("step {}: validation cost {:.4}", point.steps, point.validation_cost));
         }
@@ -35,11 +50,14 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let trained = match args.algo {
         AlgorithmWord::Es => es::train(&chosen.task, &settings, args.episodes, &mut told)?,
         AlgorithmWord::Ppo => ppo::train(&chosen.task, &settings, Variant::Ppo, &mut told)?,
+        AlgorithmWord::Q => q::train(&chosen.task, &settings, &mut told)?,
         AlgorithmWord::Reinforce => ppo::train(&chosen.task, &settings, Variant::Reinforce, &mut told)?,
     };
     bar.finish_and_clear();
     let bytes = trained.model.to_bytes()?;
     write_file(&args.output, |file| Ok(file.write_all(&bytes)?))?;
+    let picture = chart::curve(&format!("{}: {}", args.env.env, objective.word()), &trained.curve);
+    write_file(&args.output.with_extension("svg"), |file| Ok(file.write_all(picture.as_bytes())?))?;
     if args.json {
         return print_json(&trained.curve);
     }
@@ -51,6 +69,40 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
         trained.model.header.steps,
         objective.word(),
     ))
+}
+
+/// The network to begin with: that of a model, or one that imitates.
+fn warm(args: &TrainArgs, task: &Task, settings: &Settings) -> anyhow::Result<Option<Network>> {
+    if let Some(path) = &args.resume {
+        return Ok(Some(Model::read(path, task.features())?.network));
+    }
+    let Some(rule) = &args.imitate else { return Ok(None) };
+    let activation = if args.algo == AlgorithmWord::Es { Activation::Relu } else { Activation::Tanh };
+    Ok(Some(imitate(task, settings, rule, activation)?))
+}
+
+/// Features that say nothing, or the same as others, about jobs that cannot be stopped.
+const FOR_PREEMPTION: [&str; 6] =
+    ["log_remaining", "log_remaining_area", "log_attained", "log_attained_time", "log_estimate_index", "running"];
+
+/// The features that a score may use.
+fn features(args: &TrainArgs, task: &Task) -> anyhow::Result<Vec<String>> {
+    let known = task.features();
+    let is_trace = args.env.env.starts_with("trace");
+    let keep = |name: &&&str| args.preempt || !FOR_PREEMPTION.contains(*name);
+    let is_still = |name: &&&str| !RESTLESS.contains(*name);
+    let owned = |name: &&str| (*name).to_owned();
+    match args.features.as_deref().unwrap_or(if is_trace { "still" } else { "all" }) {
+        "all" => Ok(known.iter().filter(keep).map(owned).collect()),
+        "still" => Ok(known.iter().filter(keep).filter(is_still).map(owned).collect()),
+        names => {
+            let names = names.split(',').map(str::trim).collect::<Vec<_>>();
+            if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
+                anyhow::bail!("--features: unknown feature `{unknown}`; known here are {}", known.join(", "));
+            }
+            Ok(names.into_iter().map(str::to_owned).collect())
+        }
+    }
 }
 
 /// The sizes of hidden layers.

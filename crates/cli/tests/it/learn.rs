@@ -29,6 +29,32 @@ fn a_model_is_trained_judged_and_decides_in_the_simulator() {
 }
 
 #[test]
+fn a_training_imitates_goes_on_and_leaves_its_curve() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = ["first", "second"].map(|name| folder.path().join(format!("{name}.safetensors")));
+    let train = ["learn", "train", "--env", "classroom-compat", "--algo", "q", "--steps", "2000", "--validation", "4", "--json"];
+    let curve = json(&[&train[..], &["--seed", "1", "--imitate", "least-loaded", "-o", first.to_str().unwrap()]].concat());
+    let costs = |curve: &serde_json::Value| {
+        let costs = curve.as_array().unwrap().iter().map(|point| point["validation_cost"].as_f64().unwrap());
+        costs.fold(f64::INFINITY, f64::min)
+    };
+    assert!(std::fs::read_to_string(first.with_extension("svg")).unwrap().starts_with("<svg"));
+    let resumed = ["--seed", "2", "--resume", first.to_str().unwrap(), "-o", second.to_str().unwrap()];
+    let longer = json(&[&train[..], &resumed[..]].concat());
+    assert!(costs(&longer) <= costs(&curve), "{longer} after {curve}");
+}
+
+#[test]
+fn a_policy_is_tuned_on_training_episodes_before_it_is_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("judged.svg");
+    let args = ["learn", "eval", "--env", "classroom", "--tune", "sjf:backfill=none/greedy", "--against", "sjf:backfill=none"];
+    let scores = json(&[&args[..], &["--seeds", "1000:1003", "--plot", picture.to_str().unwrap(), "--json"]].concat());
+    assert_eq!(scores[1]["policy"], "sjf:backfill=greedy", "{scores}");
+    assert!(std::fs::read_to_string(picture).unwrap().contains("sjf:backfill=greedy"));
+}
+
+#[test]
 fn bench_gives_steps_per_cpu_second() {
     let figures = json(&["learn", "bench", "--env", "classroom-compat", "--episodes", "20", "--json"]);
     assert!(figures["steps_per_cpu_second"].as_f64().unwrap() > 0.0);
@@ -52,6 +78,12 @@ fn bad_input_is_refused_with_a_reason() {
         (vec!["learn", "eval", "--env", &empty, "--against", "fcfs"], "empty.swf"),
         (vec!["learn", "train", "--env", "classroom", "--seed", "1", "--hidden", "0", "-o", bad], "--hidden `0`"),
         (vec!["learn", "train", "--env", "classroom", "--algo", "ppo", "--seed", "1", "-o", bad], "--algo es"),
+        (
+            vec!["learn", "train", "--env", "classroom", "--features", "colour", "--seed", "1", "-o", bad],
+            "unknown feature `colour`",
+        ),
+        (vec!["learn", "train", "--env", "classroom", "--resume", bad, "--seed", "1", "-o", bad], "not a safetensors file"),
+        (vec!["learn", "eval", "--env", "classroom", "--tune", "sjf:backfill"], "not of the form `key=value/value`"),
     ] {
         let stderr = refusal(&args);
         assert!(stderr.contains(reason), "{args:?}: {stderr}");

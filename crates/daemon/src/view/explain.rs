@@ -52,6 +52,11 @@ impl<P: Platform> LiveWorld<P> {
                 WaitReason::Gpus { free, blocked } => blockers.extend(self.gpu_blockers(record, viewer, &free, &blocked)),
             }
         }
+        // A guarded model says who decides, the model or its guard, and why.
+        let decides = self.board.read().warnings.get("policy").filter(|said| said.starts_with("learned: ")).cloned();
+        if !blockers.is_empty() {
+            blockers.extend(decides.map(|said| blocker("order", said)));
+        }
         if let Some(problem) = self.board.read().warnings.get("store") {
             blockers.insert(0, blocker("disk", problem.clone()));
         }

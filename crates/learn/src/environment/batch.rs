@@ -65,6 +65,8 @@ pub enum BatchError {
 pub struct BatchTrace {
     jobs: Vec<BatchJob>,
     processors: u32,
+    /// The features of each job that do not change while it waits, row by row.
+    rows: Vec<f32>,
 }
 
 impl BatchTrace {
@@ -84,7 +86,29 @@ impl BatchTrace {
         if let Some((job, wide)) = jobs.iter().enumerate().find(|(_, job)| job.processors > processors) {
             return Err(BatchError::TooWide { source_name, job, processors: wide.processors, all: processors });
         }
-        Ok(Self { jobs, processors })
+        let cluster = ClusterFacts { gpus: f64::from(processors), ..ClusterFacts::default() };
+        let mut rows = Vec::with_capacity(jobs.len() * features::COUNT);
+        for job in &jobs {
+            features::push_row(&mut rows, &facts(job), &cluster);
+        }
+        Ok(Self { jobs, processors, rows })
+    }
+
+    /// The row of a job, as it is before the job has waited.
+    fn row(&self, job: usize) -> &[f32] {
+        &self.rows[job * features::COUNT..(job + 1) * features::COUNT]
+    }
+}
+
+/// What is known of a job before it waits.
+fn facts(job: &BatchJob) -> JobFacts {
+    JobFacts {
+        submitted_second: job.submitted,
+        estimate_seconds: Some(job.estimate),
+        remaining_seconds: Some(job.estimate),
+        gpus: f64::from(job.processors),
+        share: 1.0,
+        ..JobFacts::default()
     }
 }
 
@@ -340,14 +364,13 @@ impl Batch {
             let facts = JobFacts {
                 wait_seconds: self.now - submitted,
                 estimate_seconds: Some(estimate),
-                remaining_seconds: Some(estimate),
-                gpus: f64::from(processors),
-                share: 1.0,
                 fits_now: processors <= self.free,
                 earliest_start_seconds: start - self.now,
                 ..JobFacts::default()
             };
-            features::push_row(&mut rows, &facts, &cluster);
+            let first = rows.len();
+            rows.extend_from_slice(self.trace.row(job));
+            features::renew(&mut rows[first..], &facts, &cluster);
         }
         self.rows = rows;
         self.legal.clear();

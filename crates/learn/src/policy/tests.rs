@@ -23,7 +23,7 @@ fn model(weights: &[(&str, f32)]) -> Arc<Model> {
         algorithm: "none".to_owned(),
         seed: 0,
         steps: 0,
-        used: Use { preempt: false, pass: true, estimates: true },
+        used: Use { pass: true, estimates: true, ..Use::default() },
         features: features::NAMES.map(str::to_owned).to_vec(),
         low: vec![0.0; features::COUNT],
         high: vec![1.0; features::COUNT],
@@ -112,6 +112,37 @@ fn scores_that_are_no_numbers_hand_the_decision_over() {
     let (jct, _) = run(&bound, guarded(broken, "sjf"));
     let (sjf, _) = run(&bound, rota_policy::build("sjf").unwrap());
     assert!((jct - sjf).abs() < 1e-9, "{jct} against {sjf}");
+}
+
+#[test]
+fn a_slow_model_hands_the_decision_over() {
+    thread_local!(static SPENT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
+    /// Every look at this clock finds twelve milliseconds gone.
+    fn slow_clock() -> Duration {
+        SPENT.with(|spent| spent.set(spent.get() + 12));
+        SPENT.with(|spent| Duration::from_millis(spent.get()))
+    }
+    let bound = workload(600);
+    let mut learned = Learned::new(model(&[("log_estimate", -1.0)]));
+    learned.guard = Some(Guard::new(rota_policy::build("fcfs").unwrap()));
+    learned.clock = slow_clock;
+    let (jct, problems) =
+        run(&bound, Configured { spec: "learned".to_owned(), policy: Box::new(learned), durations: Durations::Known });
+    let (guard, _) = run(&bound, rota_policy::build("fcfs").unwrap());
+    assert!((jct - guard).abs() < 0.01 * guard, "{jct} against {guard}");
+    assert!(problems.iter().any(|problem| problem.contains("took 12 ms; it may take 10")), "{problems:?}");
+}
+
+#[test]
+fn a_job_that_waits_beyond_the_limit_hands_the_decision_over() {
+    let bound = workload(600);
+    let mut policy = guarded(model(&[("log_estimate", -1.0)]), "fcfs");
+    let mut learned = Learned::new(model(&[("log_estimate", -1.0)]));
+    learned.guard = Some(Guard::new(rota_policy::build("fcfs").unwrap()));
+    learned.patience_seconds = 120.0;
+    policy.policy = Box::new(learned);
+    let (_, problems) = run(&bound, policy);
+    assert!(problems.iter().any(|problem| problem.contains("which is beyond the limit")), "{problems:?}");
 }
 
 #[test]

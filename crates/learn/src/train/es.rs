@@ -1,77 +1,123 @@
-//! An evolution strategy: the parameters are moved towards random changes that did well and away from those that did badly.
+//! An evolution strategy over the numbers of a small scoring network.
 //!
-//! Changes come in pairs of opposites. All candidates of a generation play the same episodes, and only the order of their costs counts, so
-//! neither a lucky episode nor one huge cost decides.
+//! The search begins at known rules: those that do best on the validation episodes. From each of the best few a search of its own goes
+//! on for a while ([`super::cma`]), and the one that came furthest gets the rest of the steps. All candidates of a generation play the
+//! same episodes, and only the order of their costs counts, so neither a lucky episode nor one huge cost decides. The rules themselves
+//! are among the checkpoints, so a model is never worse than the best of them on the validation episodes.
 
+use super::cma::Cma;
+use super::space::Space;
 use super::{Best, Point, Settings, TRAINING_SEEDS, TrainError, Trained, mean_cost};
+use crate::model::Model;
 use crate::task::Task;
 use rayon::prelude::*;
 use rota_core::random::RandomStream;
-use rota_nn::Adam;
+use rota_nn::{Activation, Network};
 use std::sync::Arc;
 
-/// Pairs of candidates in a generation.
-const PAIRS: usize = 12;
-/// How far candidates lie from the parameters.
-const SIGMA: f32 = 0.1;
-/// How far one generation moves a parameter.
-const RATE: f32 = 0.05;
+/// Candidates of a generation.
+const CANDIDATES: usize = 16;
+/// How far candidates lie from the beginning, for a linear score and for a network with hidden layers.
+const SIGMA_LINEAR: f64 = 0.15;
+const SIGMA_HIDDEN: f64 = 0.08;
 /// Generations between two looks at the validation episodes.
-const JUDGE_EVERY: usize = 5;
+const JUDGE_EVERY: u64 = 5;
+/// The part of all steps that the searches from different rules share.
+const EXPLORING: f64 = 0.5;
+
+struct Search<'a> {
+    task: &'a Task,
+    settings: &'a Settings,
+    episodes: u64,
+    space: Space,
+    like: Model,
+    best: Best,
+    steps: u64,
+    generations: u64,
+}
+
+/// One search and the best that it found on the validation episodes.
+struct Run {
+    cma: Cma,
+    best_cost: f64,
+}
 
 /// Trains a model. `episodes` is how many each candidate plays in a generation; `progress` sees every checkpoint.
 pub fn train(task: &Task, settings: &Settings, episodes: u64, progress: &mut dyn FnMut(Point)) -> Result<Trained, TrainError> {
-    let network = settings.network(task.features().len(), 0.1, "network")?;
-    let mut model = settings.model(task, "es", network);
-    let count = model.network.parameters().len();
-    let mut adam = Adam::new(count);
-    let mut best = Best::new(settings);
-    let mut steps = 0;
-    progress(best.judge(task, &model, settings.objective, 0)?);
-    for generation in 0.. {
-        let first = TRAINING_SEEDS + settings.seed.wrapping_mul(1 << 20) + generation as u64 * episodes;
-        let seeds = (first..first + episodes.max(1)).collect::<Vec<_>>();
-        let noise = noise(settings.seed, generation, count);
-        let costs = (0..2 * PAIRS).into_par_iter().map(|candidate| {
-            let sign = if candidate % 2 == 0 { SIGMA } else { -SIGMA };
-            let mut changed = model.clone();
-            let parameters = changed.network.parameters_mut().iter_mut();
-            parameters.zip(&noise[candidate / 2]).for_each(|(parameter, noise)| *parameter += sign * noise);
-            mean_cost(task, &Arc::new(changed), &seeds, settings.objective)
+    let space = Space::measure(task, settings)?;
+    let like = settings.model(task, "es", Network::zero(&settings.sizes(task.features().len()), Activation::Relu)?);
+    let mut search =
+        Search { task, settings, episodes: episodes.max(1), space, like, best: Best::new(settings), steps: 0, generations: 0 };
+    let starts = search.starts(progress)?;
+    let sigma = if settings.hidden.is_empty() { SIGMA_LINEAR } else { SIGMA_HIDDEN };
+    let count = settings.restarts.clamp(1, starts.len().max(1));
+    let mut runs = Vec::new();
+    for (place, (cost, point)) in starts.into_iter().take(count).enumerate() {
+        let mut run = Run { cma: Cma::new(point, sigma), best_cost: cost };
+        let until = settings.steps as f64 * EXPLORING * (place + 1) as f64 / count as f64;
+        search.go_on(&mut run, until as u64, progress)?;
+        runs.push(run);
+    }
+    let furthest = runs.into_iter().reduce(|a, b| if b.best_cost < a.best_cost { b } else { a });
+    if let Some(mut run) = furthest {
+        search.go_on(&mut run, settings.steps, progress)?;
+    }
+    let Search { best, like, steps, .. } = search;
+    Ok(best.finish(task, like, steps)?)
+}
+
+impl Search<'_> {
+    /// Where searches may begin, the best first.
+    fn starts(&mut self, progress: &mut dyn FnMut(Point)) -> Result<Vec<(f64, Vec<f64>)>, TrainError> {
+        let mut points = Vec::new();
+        if let Some(warm) = &self.settings.warm {
+            let point = self.space.point(warm).ok_or_else(|| TrainError::OtherShape { sizes: warm.sizes().to_vec() })?;
+            points.push(point);
+        }
+        points.extend(self.space.known(self.settings.seed).into_iter().map(|(_, point)| point));
+        let mut starts = Vec::new();
+        for point in points {
+            starts.push((self.judge(&point, progress)?, point));
+        }
+        starts.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Ok(starts)
+    }
+
+    fn judge(&mut self, point: &[f64], progress: &mut dyn FnMut(Point)) -> Result<f64, TrainError> {
+        let model = self.space.model(&self.like, point)?;
+        let told = self.best.judge(self.task, &model, self.settings, self.steps)?;
+        progress(told);
+        Ok(told.validation_cost)
+    }
+
+    /// Goes on with a search until so many steps were taken in all.
+    fn go_on(&mut self, run: &mut Run, until: u64, progress: &mut dyn FnMut(Point)) -> Result<(), TrainError> {
+        let mut since = 0;
+        while self.steps < until {
+            self.generation(run)?;
+            since += 1;
+            if since % JUDGE_EVERY == 0 || self.steps >= until {
+                let cost = self.judge(&run.cma.mean().to_vec(), progress)?;
+                run.best_cost = run.best_cost.min(cost);
+            }
+        }
+        Ok(())
+    }
+
+    fn generation(&mut self, run: &mut Run) -> Result<(), TrainError> {
+        let Self { task, settings, episodes, space, like, .. } = self;
+        let first = TRAINING_SEEDS + settings.seed.wrapping_mul(1 << 20) + self.generations * *episodes;
+        let seeds = (first..first + *episodes).collect::<Vec<_>>();
+        let mut stream = RandomStream::new(settings.seed, &format!("generation {}", self.generations));
+        let candidates = run.cma.ask(CANDIDATES, &mut stream);
+        let played = candidates.par_iter().map(|point| {
+            let model = space.model(like, point)?;
+            Ok::<_, TrainError>(mean_cost(task, &Arc::new(model), &seeds, settings)?)
         });
-        let costs = costs.collect::<Result<Vec<_>, _>>()?;
-        steps += costs.iter().map(|(_, steps)| steps).sum::<u64>();
-        let gradient = gradient(&costs.iter().map(|(cost, _)| *cost).collect::<Vec<_>>(), &noise, count);
-        let left = 1.0 - (steps as f32 / settings.steps.max(1) as f32).min(1.0);
-        adam.step(model.network.parameters_mut(), &gradient, RATE * (0.2 + 0.8 * left));
-        let is_over = steps >= settings.steps;
-        if is_over || generation % JUDGE_EVERY == JUDGE_EVERY - 1 {
-            progress(best.judge(task, &model, settings.objective, steps)?);
-        }
-        if is_over {
-            break;
-        }
+        let played = played.collect::<Result<Vec<_>, _>>()?;
+        self.steps += played.iter().map(|(_, steps)| steps).sum::<u64>();
+        self.generations += 1;
+        run.cma.tell(&candidates, &played.into_iter().map(|(cost, _)| cost).collect::<Vec<_>>());
+        Ok(())
     }
-    Ok(best.finish(task, model, steps)?)
-}
-
-fn noise(seed: u64, generation: usize, count: usize) -> Vec<Vec<f32>> {
-    let mut stream = RandomStream::new(seed, &format!("noise of generation {generation}"));
-    (0..PAIRS).map(|_| (0..count).map(|_| stream.normal() as f32).collect()).collect()
-}
-
-/// The direction in which costs grow, by the order of the costs alone.
-fn gradient(costs: &[f64], noise: &[Vec<f32>], count: usize) -> Vec<f32> {
-    let mut order = (0..costs.len()).collect::<Vec<_>>();
-    order.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]).then(a.cmp(b)));
-    let mut utility = vec![0.0_f32; costs.len()];
-    for (rank, &candidate) in order.iter().enumerate() {
-        utility[candidate] = rank as f32 / (costs.len() - 1) as f32 - 0.5;
-    }
-    let mut gradient = vec![0.0; count];
-    for (pair, noise) in noise.iter().enumerate() {
-        let weight = (utility[2 * pair] - utility[2 * pair + 1]) / noise.len().max(1) as f32;
-        gradient.iter_mut().zip(noise).for_each(|(gradient, noise)| *gradient += weight * noise);
-    }
-    gradient
 }

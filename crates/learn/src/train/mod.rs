@@ -3,8 +3,12 @@
 //! Three kinds of episodes are kept apart by their seeds: those that are learned from, those that the best checkpoint is chosen by, and
 //! those that a model is judged by (`evaluate`), which training never sees.
 
+mod cma;
 pub mod es;
+pub mod imitate;
 pub mod ppo;
+pub mod q;
+mod space;
 
 use crate::model::{Header, Model, Ranges, Use, VERSION};
 use crate::simulated::Episodes;
@@ -19,6 +23,9 @@ const TRAINING_SEEDS: u64 = 1 << 32;
 /// The first seed of episodes that checkpoints are chosen by.
 const VALIDATION_SEEDS: u64 = 1 << 33;
 
+/// The first seed of episodes that the parameters of policies are chosen by.
+pub const TUNING_SEEDS: u64 = 1 << 34;
+
 /// What every algorithm is told.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -28,6 +35,8 @@ pub struct Settings {
     pub steps: u64,
     /// What is to be made small.
     pub objective: Objective,
+    /// How much the makespan counts beside it, for a second.
+    pub makespan_weight: f64,
     /// Sizes of the hidden layers.
     pub hidden: Vec<usize>,
     /// Episodes that checkpoints are chosen by.
@@ -36,6 +45,12 @@ pub struct Settings {
     pub used: Use,
     /// The environment, as it was written.
     pub environment: String,
+    /// The features that a score may use; all, where none are named.
+    pub features: Vec<String>,
+    /// Known rules that a search is begun from.
+    pub restarts: usize,
+    /// A network to begin with.
+    pub warm: Option<Network>,
 }
 
 /// A point of a training curve.
@@ -65,9 +80,23 @@ pub enum TrainError {
     /// A network that cannot be made.
     #[error(transparent)]
     Sizes(#[from] BadSizes),
+    /// No feature differs between jobs.
+    #[error("there is nothing to learn from: no feature that may be used differs between jobs")]
+    NothingToGoBy,
+    /// The network to begin with does not go with the settings.
+    #[error("the model to begin with has layers of {sizes:?}: train with the same --algo and --hidden as it was trained with")]
+    OtherShape {
+        /// The sizes of its layers.
+        sizes: Vec<usize>,
+    },
 }
 
 impl Settings {
+    /// Whether a score may use a feature.
+    fn allows(&self, feature: &str) -> bool {
+        self.features.is_empty() || self.features.iter().any(|allowed| allowed == feature)
+    }
+
     fn sizes(&self, features: usize) -> Vec<usize> {
         std::iter::once(features).chain(self.hidden.iter().copied()).chain(std::iter::once(1)).collect()
     }
@@ -75,6 +104,15 @@ impl Settings {
     fn network(&self, features: usize, last_scale: f32, name: &str) -> Result<Network, BadSizes> {
         let mut stream = RandomStream::new(self.seed, name);
         Network::random(&self.sizes(features), Activation::Tanh, last_scale, &mut || stream.normal())
+    }
+
+    /// The network that policy gradients begin with: the one given, or one drawn by the seed.
+    fn first_network(&self, features: usize) -> Result<Network, TrainError> {
+        match &self.warm {
+            None => Ok(self.network(features, 0.1, "network")?),
+            Some(warm) if warm.sizes() == self.sizes(features) => Ok(warm.clone()),
+            Some(warm) => Err(TrainError::OtherShape { sizes: warm.sizes().to_vec() }),
+        }
     }
 
     fn model(&self, task: &Task, algorithm: &str, network: Network) -> Model {
@@ -97,11 +135,11 @@ impl Settings {
 }
 
 /// Mean cost of a model on episodes with these seeds, played one after the other.
-fn mean_cost(task: &Task, model: &Arc<Model>, seeds: &[u64], objective: Objective) -> Result<(f64, u64), TaskError> {
+fn mean_cost(task: &Task, model: &Arc<Model>, seeds: &[u64], settings: &Settings) -> Result<(f64, u64), TaskError> {
     let mut sums = (0.0, 0);
     for &seed in seeds {
         let (outcome, steps) = task.play_model(model, seed, Episodes::Training)?;
-        sums.0 += objective.cost(&outcome);
+        sums.0 += settings.objective.cost(&outcome) + settings.makespan_weight * outcome.makespan_s;
         sums.1 += steps;
     }
     Ok((sums.0 / seeds.len().max(1) as f64, sums.1))
@@ -122,9 +160,9 @@ impl Best {
     }
 
     /// Judges a checkpoint. Gives its cost.
-    fn judge(&mut self, task: &Task, model: &Model, objective: Objective, steps: u64) -> Result<Point, TaskError> {
+    fn judge(&mut self, task: &Task, model: &Model, settings: &Settings, steps: u64) -> Result<Point, TaskError> {
         let candidate = Arc::new(model.clone());
-        let costs = self.seeds.par_iter().map(|seed| mean_cost(task, &candidate, &[*seed], objective));
+        let costs = self.seeds.par_iter().map(|seed| mean_cost(task, &candidate, &[*seed], settings));
         let costs = costs.collect::<Result<Vec<_>, _>>()?;
         let cost = costs.iter().map(|(cost, _)| cost).sum::<f64>() / costs.len() as f64;
         if cost < self.cost || self.model.is_none() {
@@ -161,10 +199,14 @@ mod tests {
             seed,
             steps,
             objective,
+            makespan_weight: 0.0,
             hidden: vec![8],
             validation_episodes: 16,
-            used: Use { preempt: false, pass: true, estimates: true },
+            used: Use { pass: true, estimates: true, ..Use::default() },
             environment: "test".to_owned(),
+            features: Vec::new(),
+            restarts: 2,
+            warm: None,
         }
     }
 
@@ -202,6 +244,60 @@ mod tests {
         // Any GPU at random scores 288, the least loaded 381.
         assert!(mean > 350.0, "{mean}");
         assert_eq!(train().model.to_bytes().unwrap(), trained.model.to_bytes().unwrap());
+    }
+
+    #[test]
+    fn q_learning_learns_to_avoid_full_gpus() {
+        let task = Task::ClassroomCompat { gpus: 4 };
+        let trained = q::train(&task, &settings(Objective::Reward, 20_000, 1), &mut |_| {}).unwrap();
+        let model = Arc::new(trained.model);
+        let rewards = (0..100).map(|seed| task.play_model(&model, seed, Episodes::Judging).unwrap().0.reward);
+        let mean = rewards.sum::<f64>() / 100.0;
+        assert!(mean > 350.0, "{mean}");
+    }
+
+    #[test]
+    fn a_network_is_taught_to_choose_as_a_policy_does() {
+        let task = one_gpu();
+        let mut settings = settings(Objective::Wait, 0, 1);
+        let network = imitate::imitate(&task, &settings, "sjf", Activation::Relu).unwrap();
+        settings.warm = Some(network.clone());
+        let model = Arc::new(settings.model(&task, "none", network));
+        let (outcome, _) = task.play_model(&model, 0, Episodes::Judging).unwrap();
+        let best = task.play_rule("sjf", 0, Episodes::Judging).unwrap();
+        assert!(outcome.wait_mean_s < 1.02 * best.wait_mean_s, "{} against {}", outcome.wait_mean_s, best.wait_mean_s);
+        let compat = Task::ClassroomCompat { gpus: 4 };
+        let network = imitate::imitate(&compat, &settings, "least-loaded", Activation::Tanh).unwrap();
+        let model = Arc::new(settings.model(&compat, "none", network));
+        let rewards = (0..100).map(|seed| compat.play_model(&model, seed, Episodes::Judging).unwrap().0.reward);
+        let mean = rewards.sum::<f64>() / 100.0;
+        assert!(mean > 360.0, "{mean}: the rule has 381, any GPU at random 288");
+        let error = imitate::imitate(&compat, &settings, "fcfs", Activation::Tanh).unwrap_err().to_string();
+        assert!(error.starts_with("unknown rule `fcfs`"), "{error}");
+    }
+
+    #[test]
+    fn a_training_that_goes_on_from_a_model_is_never_worse_than_it() {
+        let task = one_gpu();
+        let mut settings = settings(Objective::Wait, 2000, 4);
+        let first = es::train(&task, &settings, 1, &mut |_| {}).unwrap();
+        settings.warm = Some(first.model.network.clone());
+        let second = es::train(&task, &settings, 1, &mut |_| {}).unwrap();
+        let cost = |trained: &Trained| trained.curve.iter().map(|point| point.validation_cost).fold(f64::INFINITY, f64::min);
+        assert!(cost(&second) <= cost(&first));
+        settings.hidden = vec![3];
+        let error = es::train(&task, &settings, 1, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("the same --algo and --hidden"), "{error}");
+    }
+
+    #[test]
+    fn a_search_gives_the_same_file_for_a_seed_on_any_number_of_threads() {
+        let settings = settings(Objective::Wait, 3000, 7);
+        let train = || es::train(&one_gpu(), &settings, 1, &mut |_| {}).unwrap().model.to_bytes().unwrap();
+        let on = |threads: usize| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(train);
+        let alone = on(1);
+        assert_eq!(alone, on(1));
+        assert_eq!(alone, on(2));
     }
 
     #[test]

@@ -107,7 +107,7 @@ struct Learner {
 /// Trains a model. `progress` sees every checkpoint.
 pub fn train(task: &Task, settings: &Settings, variant: Variant, progress: &mut dyn FnMut(Point)) -> Result<Trained, TrainError> {
     let features = task.features().len();
-    let score = settings.network(features, 0.1, "network")?;
+    let score = settings.first_network(features)?;
     let mut stream = RandomStream::new(settings.seed, "critic");
     let sizes = settings.sizes(features);
     let critic = Network::random(&sizes, Activation::Tanh, 1.0, &mut || stream.normal())?;
@@ -131,7 +131,7 @@ pub fn train(task: &Task, settings: &Settings, variant: Variant, progress: &mut 
     }
     let mut best = Best::new(settings);
     let mut model = settings.model(task, variant.word(), learner.score.clone());
-    progress(best.judge(task, &model, settings.objective, 0)?);
+    progress(best.judge(task, &model, settings, 0)?);
     let (mut steps, mut update) = (0, 0);
     while steps < settings.steps {
         let horizon = HORIZON.min((settings.steps - steps).div_ceil(ENVIRONMENTS as u64) as usize);
@@ -143,7 +143,7 @@ pub fn train(task: &Task, settings: &Settings, variant: Variant, progress: &mut 
         update += 1;
         if update % JUDGE_EVERY == 0 || steps >= settings.steps {
             model.network = learner.score.clone();
-            progress(best.judge(task, &model, settings.objective, steps)?);
+            progress(best.judge(task, &model, settings, steps)?);
         }
     }
     Ok(best.finish(task, model, steps)?)

@@ -1,4 +1,4 @@
 //! Policies that weigh, at every decision, who is behind a fair share and where each job runs fastest.
 
 pub(crate) mod matching;
-mod weight;
+pub(crate) mod weight;
