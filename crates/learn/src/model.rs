@@ -172,10 +172,10 @@ impl Model {
             )));
         }
         let Some((_, network)) = stored.networks.into_iter().next() else { return Err(wrong("has no network".to_owned())) };
-        if network.inputs() != features.len() || network.outputs() != 1 {
+        if crate::block::rows(&network, features.len()).is_none() {
             let sizes = (network.inputs(), network.outputs());
             return Err(wrong(format!(
-                "the network has sizes {sizes:?}; {} features go in and one score comes out",
+                "the network has sizes {sizes:?}; {} features go in and one score comes out, or as many times that as it looks at rows",
                 features.len()
             )));
         }
@@ -193,7 +193,7 @@ impl Model {
 
     /// The score of each row.
     pub fn scores<'a>(&self, rows: &[f32], workspace: &'a mut Workspace) -> &'a [f32] {
-        self.network.forward(rows, workspace)
+        crate::block::scores(&self.network, rows, workspace)
     }
 
     /// How many rows lie far outside what was seen in training: more than half its range beyond an end of it.
@@ -205,7 +205,7 @@ impl Model {
                 *value < low - margin || *value > high + margin
             })
         };
-        rows.chunks_exact(self.network.inputs()).filter(|row| is_strange(row)).count()
+        rows.chunks_exact(self.header.features.len().max(1)).filter(|row| is_strange(row)).count()
     }
 }
 

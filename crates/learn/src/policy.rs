@@ -335,5 +335,6 @@ pub fn registry() -> &'static Registry {
     &REGISTRY
 }
 
+mod seeing;
 #[cfg(test)]
 mod tests;

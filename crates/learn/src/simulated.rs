@@ -54,6 +54,9 @@ pub enum ScenarioError {
     /// A policy that cannot be made.
     #[error("{0}")]
     Policy(#[from] PolicyError),
+    /// A network that cannot be made.
+    #[error(transparent)]
+    Network(#[from] rota_nn::BadSizes),
 }
 
 impl Scenario {
@@ -83,6 +86,21 @@ impl Scenario {
             }
         };
         Ok(Arc::new(Bound::new(workload, self.cluster.clone(), table, BadJobs::Refuse)?))
+    }
+
+    /// The options of the simulation.
+    pub(crate) fn options(&self) -> SimOptions {
+        self.options
+    }
+
+    /// Binds everything that episodes may take jobs from, so that no episode can fail later.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        match &self.source {
+            Source::Classroom(_) => self.bound(0, Episodes::Training).map(drop),
+            Source::Trace { workload, table, .. } => {
+                Ok(drop(Bound::new(Workload::clone(workload), self.cluster.clone(), table, BadJobs::Refuse)?))
+            }
+        }
     }
 
     /// Plays an episode by a policy of the registry.
@@ -120,17 +138,17 @@ fn stretch(whole: &Workload, first: usize, length: usize) -> Workload {
     workload
 }
 
+/// What became of a job.
 #[derive(Clone, Copy, Default)]
-struct Course {
+pub(crate) struct Course {
     since: Option<Time>,
     running_seconds: f64,
     end: Option<Time>,
 }
 
-/// Runs a workload to its end under a policy.
-pub fn run(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> Outcome {
-    let mut courses = vec![Course::default(); bound.jobs.len()];
-    let mut observe = |event: &rota_core::Event| match &event.kind {
+/// Takes an event into the courses of the jobs.
+pub(crate) fn note(courses: &mut [Course], event: &rota_core::Event) {
+    match &event.kind {
         EventKind::Started { job, .. } => courses[job.index()].since = Some(event.time_ns),
         EventKind::Ended { job, end, .. } => {
             let course = &mut courses[job.index()];
@@ -142,12 +160,18 @@ pub fn run(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> Outc
             }
         }
         _ => {}
-    };
-    rota_sim::simulate(bound, policy, options, &mut observe, &|| 0.0);
+    }
+}
+
+/// Runs a workload to its end under a policy.
+pub fn run(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> Outcome {
+    let mut courses = vec![Course::default(); bound.jobs.len()];
+    rota_sim::simulate(bound, policy, options, &mut |event| note(&mut courses, event), &|| 0.0);
     sum_up(bound, &courses)
 }
 
-fn sum_up(bound: &Bound, courses: &[Course]) -> Outcome {
+/// What the jobs of an episode came to.
+pub(crate) fn sum_up(bound: &Bound, courses: &[Course]) -> Outcome {
     let (mut outcome, mut ended) = (Outcome::default(), 0.0);
     let zero = bound.jobs.iter().map(|job| job.arrival).min().unwrap_or(Time::ZERO);
     for (job, course) in bound.jobs.iter().zip(courses) {
