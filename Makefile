@@ -62,7 +62,7 @@ test: tools python-tools browser web torch gym
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
 	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training
-	cd python && ROTA_BINARY=../target/debug/rota ../$(GYM)/bin/python -W error::ResourceWarning -m unittest tests.environments
+	cd python && ROTA_BINARY=../target/debug/rota ../$(GYM)/bin/python -W error::ResourceWarning -m unittest tests.environments tests.live_environment
 
 parity: tools
 	$(CARGO) nextest run --workspace --locked -E 'test(/^parity/) | test(/::parity/)'

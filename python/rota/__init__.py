@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from ._async_client import AsyncClaim, AsyncClient
     from ._classroom import MLWorkloadSchedulingEnv, evaluate_model
     from ._environments import VecEnv
+    from ._live import LiveEnv
 
 __all__ = [
     "After",
@@ -99,6 +100,7 @@ __all__ = [
     "Job",
     "JobFailed",
     "JobOptions",
+    "LiveEnv",
     "MLWorkloadSchedulingEnv",
     "NamedUse",
     "NotFound",
@@ -131,6 +133,7 @@ __all__ = [
 _LATE = {
     "AsyncClaim": "_async_client",
     "AsyncClient": "_async_client",
+    "LiveEnv": "_live",
     "MLWorkloadSchedulingEnv": "_classroom",
     "VecEnv": "_environments",
     "evaluate_model": "_classroom",

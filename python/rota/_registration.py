@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Optional
 
 AWAITED = "gymnasium"
-ENVIRONMENTS = {"rota/Scheduling-v0": "rota._gymnasium:SchedulingEnv"}
+ENVIRONMENTS = {"rota/Live-v0": "rota._live:LiveEnv", "rota/Scheduling-v0": "rota._gymnasium:SchedulingEnv"}
 
 
 class _Awaiting(importlib.abc.MetaPathFinder):
