@@ -73,7 +73,7 @@ lint: lint-tools python-tools node
 	$(CARGO) deny check bans licenses sources
 	@if $(CARGO) deny fetch db >/dev/null 2>&1; then $(CARGO) deny check advisories; \
 	else echo "advisories: not checked, because their database cannot be had here"; fi
-	cd python && ../$(PYTHON)/bin/ruff check --config pyproject.toml . ../examples/claim.py && ../$(PYTHON)/bin/ruff format --config pyproject.toml --check . ../examples/claim.py && ../$(PYTHON)/bin/mypy
+	cd python && ../$(PYTHON)/bin/ruff check --config pyproject.toml . ../examples/claim.py ../examples/learning && ../$(PYTHON)/bin/ruff format --config pyproject.toml --check . ../examples/claim.py ../examples/learning && ../$(PYTHON)/bin/mypy
 	cd web && npm ci --no-audit --no-fund && npm run lint
 
 bench: build gym
@@ -83,6 +83,9 @@ bench: build gym
 	python3 benches/peers.py $(ROTA)
 	python3 benches/history.py $(ROTA)
 	python3 benches/learn.py $(ROTA) $(wildcard ../shared/data/lublin/lublin-2.swf)
+	$(CARGO) build --release --locked -p rota-python
+	$(GYM)/bin/python benches/ppo.py $(ROTA)
+	python3 benches/power.py $(ROTA)
 	python3 benches/iterator.py
 	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
 	python3 benches/crowd.py $(ROTA)

@@ -1,12 +1,13 @@
-"""MaskablePPO of sb3-contrib in Rota's classroom, then in Rota's simulator: python3 examples/learning/masked_ppo.py [STEPS] [MODEL]
+"""MaskablePPO of sb3-contrib in Rota's classroom, then a model file: python3 examples/learning/masked_ppo.py [STEPS] [MODEL]
 
-Needs gymnasium, numpy, sb3-contrib. Afterwards: rota sim --trace scenarios/classroom.toml --cluster t4:4 --policy learned:model=MODEL
+Needs gymnasium, numpy, sb3-contrib.
 """
 
 import sys
 
-import rota
 from sb3_contrib import MaskablePPO
+
+import rota
 
 
 def main():
@@ -15,7 +16,7 @@ def main():
     env = rota.learn.stable_baselines3_env("classroom", num_envs=16, seed=1, jobs_seen=32)
     model = MaskablePPO("MlpPolicy", env, n_steps=64, batch_size=256, n_epochs=4, seed=1, device="cpu").learn(steps)
     rota.learn.export(model, file, objective="wait", seed=1)
-    print(f"written to {file}: rota sim --trace scenarios/classroom.toml --cluster t4:4 --policy learned:model={file} --policy sjf")
+    print(f"written to {file}; try: rota sim --trace scenarios/classroom.toml --cluster t4:4 --policy learned:model={file}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""PPO of stable-baselines3 in Rota's classroom, judged against first come, first served: python3 examples/learning/ppo.py [STEPS]
+"""PPO of stable-baselines3 in Rota's classroom, beside first come, first served: python3 examples/learning/ppo.py [STEPS]
 
 Needs gymnasium, numpy, stable-baselines3. PPO knows no masks: an illegal row is replaced by waiting.
 """
 
 import sys
 
-import rota
 from stable_baselines3 import PPO
+
+import rota
 
 
 def mean_wait(choose, episodes=50):
