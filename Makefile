@@ -83,7 +83,6 @@ bench: build gym
 	python3 benches/peers.py $(ROTA)
 	python3 benches/history.py $(ROTA)
 	python3 benches/learn.py $(ROTA) $(wildcard ../shared/data/lublin/lublin-2.swf)
-	$(CARGO) build --release --locked -p rota-python
 	$(GYM)/bin/python benches/ppo.py $(ROTA)
 	python3 benches/power.py $(ROTA)
 	python3 benches/iterator.py

@@ -53,7 +53,7 @@ def library() -> Any:
     if found is None:
         raise NoLibrary(
             f"there is no {NAME}, which has Rota's learning environments: looked for {', '.join(map(str, paths))}; "
-            "install Rota's wheel, or build it in a checkout with `cargo build --release -p rota-python`"
+            "install Rota's wheel, or build it in a checkout with `cargo build --release`"
         )
     try:
         loaded = ctypes.CDLL(str(found))
