@@ -174,7 +174,9 @@ pub unsafe extern "C" fn rota_vector_step(
     size: usize,
 ) -> c_int {
     // SAFETY: as the caller says.
-    let (vector, actions) = unsafe { (&mut *vector, std::slice::from_raw_parts(actions, count)) };
+    let vector = unsafe { &mut *vector };
+    // SAFETY: as the caller says.
+    let actions = if actions.is_null() { &[][..] } else { unsafe { std::slice::from_raw_parts(actions, count) } };
     let done = guarded(|| vector.step(actions).map_err(|error| error.to_string()));
     // SAFETY: as the caller says.
     unsafe { answer(done, reason, size) }
@@ -245,6 +247,9 @@ pub unsafe extern "C" fn rota_model_free(scorer: *mut Scorer) {
 /// written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rota_model_scores(scorer: *mut Scorer, rows: *const f32, count: usize, scores: *mut f32) -> c_int {
+    if count == 0 {
+        return FINE;
+    }
     // SAFETY: as the caller says.
     let Scorer { model, workspace } = unsafe { &mut *scorer };
     // SAFETY: as the caller says.
