@@ -164,7 +164,7 @@ impl Network {
             let (weights, biases) = (&self.parameters[weights], &self.parameters[biases]);
             let (before, after) = workspace.values.split_at_mut(layer + 1);
             let (input, output) = (&before[layer], &mut after[0]);
-            let (from, to) = (self.sizes[layer], self.sizes[layer + 1]);
+            let from = self.sizes[layer];
             output.clear();
             for row in input.chunks_exact(from) {
                 let start = output.len();
