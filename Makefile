@@ -8,13 +8,15 @@ ROTA := target/release/rota
 PYTHON := target/python
 # An interpreter with PyTorch: Debian's.
 TORCH_PYTHON ?= /usr/bin/python3
+# The same with Gymnasium, stable-baselines3 and sb3-contrib.
+GYM := target/gym
 # Browser tests drive the system's Chromium.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD = 1
 
 # What the example queue of `make run` keeps.
 STATE ?= .rota
 
-.PHONY: run demo build web test lint parity bench chaos chaos-leases fuzz tools lint-tools python-tools browser torch node clean
+.PHONY: run demo build web test lint parity bench chaos chaos-leases fuzz tools lint-tools python-tools browser torch gym node clean
 
 run: build
 	@if $(ROTA) status --state $(STATE) >/dev/null 2>&1; then echo "a queue already runs on $(STATE)"; \
@@ -51,7 +53,7 @@ web: node
 
 # Property tests draw the same cases in every run of `make test`, so that a change is judged by what it changed; `make fuzz` draws others.
 test: export PROPTEST_RNG_SEED ?= 1
-test: tools python-tools browser web torch
+test: tools python-tools browser web torch gym
 	python3 -m unittest discover examples/workloads
 	cd web && npm test
 	# It leaves the binary that the tests below use in target/debug.
@@ -60,6 +62,7 @@ test: tools python-tools browser web torch
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
 	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training
+	cd python && ROTA_BINARY=../target/debug/rota ../$(GYM)/bin/python -W error::ResourceWarning -m unittest tests.environments tests.live_environment
 
 parity: tools
 	$(CARGO) nextest run --workspace --locked -E 'test(/^parity/) | test(/::parity/)'
@@ -70,16 +73,18 @@ lint: lint-tools python-tools node
 	$(CARGO) deny check bans licenses sources
 	@if $(CARGO) deny fetch db >/dev/null 2>&1; then $(CARGO) deny check advisories; \
 	else echo "advisories: not checked, because their database cannot be had here"; fi
-	cd python && ../$(PYTHON)/bin/ruff check --config pyproject.toml . ../examples/claim.py && ../$(PYTHON)/bin/ruff format --config pyproject.toml --check . ../examples/claim.py && ../$(PYTHON)/bin/mypy
+	cd python && ../$(PYTHON)/bin/ruff check --config pyproject.toml . ../examples/claim.py ../examples/learning && ../$(PYTHON)/bin/ruff format --config pyproject.toml --check . ../examples/claim.py ../examples/learning && ../$(PYTHON)/bin/mypy
 	cd web && npm ci --no-audit --no-fund && npm run lint
 
-bench: build torch
+bench: build gym
 	python3 benches/run.py $(ROTA)
 	python3 benches/live.py $(ROTA)
 	python3 benches/api.py $(ROTA)
 	python3 benches/peers.py $(ROTA)
 	python3 benches/history.py $(ROTA)
 	python3 benches/learn.py $(ROTA) $(wildcard ../shared/data/lublin/lublin-2.swf)
+	$(GYM)/bin/python benches/ppo.py $(ROTA)
+	python3 benches/power.py $(ROTA)
 	python3 benches/iterator.py
 	python3 benches/leases.py $(ROTA)
 	python3 benches/shares.py $(ROTA)
@@ -130,6 +135,14 @@ browser:
 # Trainings that are stopped and go on, to the bit.
 torch:
 	$(TORCH_PYTHON) -c 'import torch' 2>/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends python3-torch; }
+
+# Gymnasium and stable-baselines3 beside Debian's PyTorch; Debian's Python may come without pip.
+gym: torch $(PYTHON)/complete $(GYM)/complete
+
+$(GYM)/complete: python/requirements-gym.txt
+	$(TORCH_PYTHON) -m venv --clear --system-site-packages --without-pip $(GYM)
+	$(PYTHON)/bin/python -m pip --python $(GYM)/bin/python install --quiet --no-deps --only-binary :all: --require-hashes -r $<
+	touch $@
 
 # The dashboard is built with Node 20.19 or later.
 node:

@@ -67,11 +67,15 @@ from ._lease.iterator import Iterator
 from ._lease.vault import SaveFailed
 from ._machine import Gpu, GpuProcess, Session, Status, Token
 from ._past import Bar, GpuUse, Heatmap, HeatRow, NamedUse, Simulation, Timeline, TimelineGpu, Usage, Use, Waste
+from ._registration import register_when_loaded
 from ._submission import JobOptions
 
 if TYPE_CHECKING:
+    from . import learn as learn
     from ._async_client import AsyncClaim, AsyncClient
     from ._classroom import MLWorkloadSchedulingEnv, evaluate_model
+    from ._environments import VecEnv
+    from ._live import LiveEnv
 
 __all__ = [
     "After",
@@ -96,6 +100,7 @@ __all__ = [
     "Job",
     "JobFailed",
     "JobOptions",
+    "LiveEnv",
     "MLWorkloadSchedulingEnv",
     "NamedUse",
     "NotFound",
@@ -119,6 +124,7 @@ __all__ = [
     "Unreachable",
     "Usage",
     "Use",
+    "VecEnv",
     "Waste",
     "claim",
     "evaluate_model",
@@ -127,17 +133,23 @@ __all__ = [
 _LATE = {
     "AsyncClaim": "_async_client",
     "AsyncClient": "_async_client",
+    "LiveEnv": "_live",
     "MLWorkloadSchedulingEnv": "_classroom",
+    "VecEnv": "_environments",
     "evaluate_model": "_classroom",
 }
 """What most scripts do not need, with the module it is in: asyncio takes longer to load than all the rest."""
 
+_LATE_MODULES = ("learn",)
+
 
 def __getattr__(name: str) -> object:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _LATE_MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"{__name__}.{_LATE[name]}")
     globals()[name] = _named(getattr(module, name))
     return globals()[name]
@@ -153,3 +165,5 @@ for _name in __all__:
     if _name not in _LATE:
         _named(globals()[_name])
 del _name
+
+register_when_loaded()

@@ -108,6 +108,12 @@ class MLWorkloadSchedulingEnv:
             reward -= 0.1 * self.total_time
         return self._observation(), reward, done, {"lost": len(self.lost)}
 
+    def as_gymnasium(self) -> Any:
+        """This environment as Gymnasium has them, to train in: `PPO("MlpPolicy", env.as_gymnasium())`."""
+        from ._classroom_gymnasium import ClassroomForGymnasium
+
+        return ClassroomForGymnasium(self)
+
     def render(self) -> None:
         """Prints a Gantt chart: one line a task, by GPU."""
         print(self.gantt())

@@ -4,6 +4,7 @@ use crate::args::{MechanismWord, ModelArgs, ReadArgs};
 use crate::output::remark;
 use rota_core::bind::BadJobs;
 use rota_core::{Bound, Cluster, Span, ThroughputTable, Workload};
+use rota_gpu::PowerCap;
 use rota_sim::{Mechanism, NodeFaults, Restart, SimOptions};
 use rota_trace::{Loaded, ReadOptions};
 use std::collections::BTreeSet;
@@ -71,6 +72,36 @@ pub fn with_prices(bound: Arc<Bound>, path: Option<&Path>) -> anyhow::Result<Arc
     let Some(path) = path else { return Ok(bound) };
     let prices = rota_trace::read_prices(path, &bound.cluster)?;
     Ok(Arc::new(Arc::unwrap_or_clone(bound).with_prices(prices)))
+}
+
+/// Puts GPUs under a power cap: they are slower and draw less, as was measured. Says what was assumed of each type.
+pub fn with_power_cap(bound: Arc<Bound>, cap: &PowerCap) -> anyhow::Result<(Arc<Bound>, Vec<String>)> {
+    let names = bound.cluster.types.iter().map(|kind| kind.name.clone()).collect::<Vec<_>>();
+    if let [unknown, ..] = cap.unknown_among(&names.iter().map(String::as_str).collect::<Vec<_>>())[..] {
+        anyhow::bail!("--power-cap: the cluster has no `{unknown}`; it has {}", names.join(", "));
+    }
+    let mut bound = Arc::unwrap_or_clone(bound);
+    let mut lines = Vec::new();
+    for (place, name) in names.iter().enumerate() {
+        let Some(watts) = cap.watts(name) else {
+            if *cap != PowerCap::None {
+                lines.push(format!("power cap {cap}: {name} is not capped"));
+            }
+            continue;
+        };
+        let Some(effect) = rota_gpu::effect_of(name, watts) else {
+            let known = rota_gpu::measured_kinds().join(", ");
+            anyhow::bail!("--power-cap: how {name} slows down under a cap was not measured; measured are {known}");
+        };
+        let kind = &mut bound.cluster.types[place];
+        kind.full_watts = (kind.full_watts * effect.power).max(kind.idle_watts);
+        bound.speeds.iter_mut().for_each(|speeds| speeds[place] *= effect.speed);
+        lines.push(format!(
+            "power cap {cap}: {name} at {watts} W has {:.3} of its speed and {:.3} of its power (means of measured trainings)",
+            effect.speed, effect.power
+        ));
+    }
+    Ok((Arc::new(bound), lines))
 }
 
 /// The options of a simulation.

@@ -198,6 +198,15 @@ pub struct Gpus {
     pub jobs_per_gpu: u16,
     /// Seconds between two looks at the GPUs.
     pub look_seconds: f64,
+    /// The power limit of GPUs while the daemon runs: none, best, watts, or watts by type.
+    pub power_cap: String,
+}
+
+impl Gpus {
+    /// The power cap; none where the text is none, which [`Config::check`] refuses.
+    pub(crate) fn cap(&self) -> rota_gpu::PowerCap {
+        self.power_cap.parse().unwrap_or_default()
+    }
 }
 
 impl Default for Gpus {
@@ -214,6 +223,7 @@ impl Default for Gpus {
             share_with_strangers: true,
             jobs_per_gpu: 8,
             look_seconds: 0.5,
+            power_cap: "none".to_owned(),
         }
     }
 }
@@ -323,6 +333,9 @@ impl Config {
         }
         if let Err(error) = self.place.parse::<Score>() {
             return wrong("place", error.to_string());
+        }
+        if let Err(error) = self.gpus.power_cap.parse::<rota_gpu::PowerCap>() {
+            return wrong("gpus.power_cap", error.to_string());
         }
         self.http.check()?;
         self.limits.check()?;

@@ -11,6 +11,7 @@ use crate::lease::token::LeaseKey;
 use crate::machine::inventory::Machine;
 use crate::machine::monitor;
 use crate::machine::platform::{Message, message_of};
+use crate::machine::power;
 use crate::machine::run_requests::RunRequests;
 use crate::machine::system_platform::SystemPlatform;
 use crate::queue::restore::{save_image, set_policy};
@@ -142,6 +143,9 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let config = options.config;
 
     let mut source = monitor::Source::open(options.virtual_gpus.as_deref())?;
+    let devices = chosen(source.list()?, &config);
+    // Held until the daemon ends: it puts the limits back.
+    let _power = power::begin(&mut source, &devices, &config.gpus.cap(), &state_dir).map_err(doing("power cap"))?;
     let devices = chosen(source.list()?, &config);
     let driver = source.driver();
     make_device_files(&devices, uid);

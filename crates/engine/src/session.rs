@@ -200,6 +200,11 @@ impl<W: World> Session<W> {
         plan
     }
 
+    /// Makes a further decision due at the moment of the last one, for a caller that hands in one job at a time.
+    pub fn look_again(&mut self) -> Moment {
+        self.look(self.pending.decided_at, Occasion::FollowUp)
+    }
+
     /// Runs to the end under the policy. `seconds` is the caller's clock, used for nothing but the tally.
     pub fn run(&mut self, observe: &mut dyn FnMut(&Event), seconds: &dyn Fn() -> f64) -> Tally {
         while self.advance(observe).is_some() {

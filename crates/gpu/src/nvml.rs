@@ -5,8 +5,8 @@
 //! anew by the next [`list`](crate::Devices::list), which alone sees GPUs that return.
 
 use crate::{
-    ComputeMode, ComputeModes, Device, Devices, GpuError, ModeError, Process, ProcessKind, ReadError, Reading, kind_of,
-    old_driver,
+    ComputeMode, ComputeModes, Device, Devices, GpuError, LimitError, ModeError, PowerLimits, Process, ProcessKind, ReadError,
+    Reading, kind_of, old_driver,
 };
 use nvml_wrapper::enum_wrappers::device::{ComputeMode as NvmlComputeMode, TemperatureSensor};
 use nvml_wrapper::enums::device::UsedGpuMemory;
@@ -201,6 +201,32 @@ impl ComputeModes for Nvml {
             ComputeMode::Unknown => return Err(ModeError::NotSupported),
         };
         self.about(uuid, |gpu| gpu.set_compute_mode(mode)).map_err(|error| mode_error(&error))
+    }
+}
+
+impl PowerLimits for Nvml {
+    fn range(&self, uuid: &str) -> Result<(f64, f64), LimitError> {
+        let told = self.about(uuid, |gpu| gpu.power_management_limit_constraints()).map_err(|error| limit_error(&error))?;
+        Ok((f64::from(told.min_limit) / 1000.0, f64::from(told.max_limit) / 1000.0))
+    }
+
+    fn get(&self, uuid: &str) -> Result<f64, LimitError> {
+        let milliwatts = self.about(uuid, |gpu| gpu.power_management_limit()).map_err(|error| limit_error(&error))?;
+        Ok(f64::from(milliwatts) / 1000.0)
+    }
+
+    fn set(&self, uuid: &str, watts: f64) -> Result<(), LimitError> {
+        let milliwatts = (watts * 1000.0).round() as u32;
+        self.about(uuid, |gpu| gpu.set_power_management_limit(milliwatts)).map_err(|error| limit_error(&error))
+    }
+}
+
+fn limit_error(error: &NvmlError) -> LimitError {
+    match error {
+        NvmlError::NoPermission => LimitError::NoPermission,
+        error if is_untold(error) => LimitError::NotSupported,
+        error if is_device_gone(error) => LimitError::Lost,
+        error => LimitError::Driver(error.to_string()),
     }
 }
 

@@ -217,6 +217,14 @@ impl Virtual {
         self.modes.clone()
     }
 
+    /// Lowers what a GPU draws at full use, and the limit that it tells. Nothing is to be put back: these GPUs end with the program.
+    pub fn cap_power(&mut self, uuid: &str, watts: f64) {
+        for modelled in self.devices.iter_mut().filter(|modelled| modelled.device.uuid == uuid) {
+            modelled.full_watts = watts.clamp(modelled.idle_watts, modelled.full_watts);
+            modelled.device.power_limit_watts = Some(modelled.full_watts);
+        }
+    }
+
     /// Says which real processes are on which GPU from now on, instead of what was said before. Loads on unknown GPUs are ignored.
     pub fn set_loads(&mut self, loads: Vec<Load>) {
         self.set_loads_at(Instant::now(), loads);

@@ -189,14 +189,14 @@ impl Model {
         let stored = stored.map_err(|source| ModelError::Networks { path: path.to_owned(), source })?;
         let header = header?;
         let Some((_, network)) = stored.networks.into_iter().next() else { return Err(wrong("has no network".to_owned())) };
-        if network.inputs() != header.features.len() || network.outputs() != 1 {
+        let count = header.features.len();
+        let Some(rows) = crate::block::rows(&network, count) else {
             let sizes = (network.inputs(), network.outputs());
             return Err(wrong(format!(
-                "the network has sizes {sizes:?}; {} features go in and one score comes out",
-                header.features.len()
+                "the network has sizes {sizes:?}; {count} features go in and one score comes out, or as many times that as it looks at rows"
             )));
-        }
-        arrange(header, &network, features).map_err(wrong)
+        };
+        arrange(header, &network, rows, features).map_err(wrong)
     }
 
     /// A model that gives every job of a queue the same score.
@@ -220,8 +220,10 @@ impl Model {
 
     /// Whether a feature, by its place, can change a score.
     pub fn uses(&self, feature: usize) -> bool {
-        let width = self.network.sizes()[1];
-        self.network.parameters()[feature * width..(feature + 1) * width].iter().any(|weight| *weight != 0.0)
+        let (width, features) = (self.network.sizes()[1], self.header.features.len());
+        let inputs = (feature..self.network.inputs()).step_by(features.max(1));
+        let weights = |input: usize| &self.network.parameters()[input * width..(input + 1) * width];
+        inputs.flat_map(weights).any(|weight| *weight != 0.0)
     }
 
     /// The bytes of the file.
@@ -235,7 +237,7 @@ impl Model {
 
     /// The score of each row.
     pub fn scores<'a>(&self, rows: &[f32], workspace: &'a mut Workspace) -> &'a [f32] {
-        self.network.forward(rows, workspace)
+        crate::block::scores(&self.network, rows, workspace)
     }
 
     /// How many rows lie far outside what was seen in training: more than half its range beyond an end of it.
@@ -247,12 +249,12 @@ impl Model {
                 *value < low - margin || *value > high + margin
             })
         };
-        rows.chunks_exact(self.network.inputs()).filter(|row| is_strange(row)).count()
+        rows.chunks_exact(self.header.features.len().max(1)).filter(|row| is_strange(row)).count()
     }
 }
 
-/// The model with its features in the order of `features`. A feature that the file does not name has no weight.
-fn arrange(mut header: Header, network: &Network, features: &[&str]) -> Result<Model, String> {
+/// The model with the features of each row in the order of `features`. A feature that the file does not name has no weight.
+fn arrange(mut header: Header, network: &Network, rows: usize, features: &[&str]) -> Result<Model, String> {
     let mut places = Vec::new();
     for name in &header.features {
         let Some(place) = features.iter().position(|known| known == name) else {
@@ -267,17 +269,20 @@ fn arrange(mut header: Header, network: &Network, features: &[&str]) -> Result<M
         }
         places.push(place);
     }
-    let sizes = std::iter::once(features.len()).chain(network.sizes()[1..].iter().copied()).collect::<Vec<_>>();
+    let sizes = std::iter::once(rows * features.len()).chain(network.sizes()[1..].iter().copied()).collect::<Vec<_>>();
     let mut arranged = Network::zero(&sizes, network.activation()).map_err(|error| error.to_string())?;
     let width = sizes[1];
     let mut ranges = (vec![-FAR; features.len()], vec![FAR; features.len()]);
     for (from, &to) in places.iter().enumerate() {
-        let weights = &network.parameters()[from * width..(from + 1) * width];
-        arranged.parameters_mut()[to * width..(to + 1) * width].copy_from_slice(weights);
+        for row in 0..rows {
+            let (from, to) = (row * places.len() + from, row * features.len() + to);
+            let weights = &network.parameters()[from * width..(from + 1) * width];
+            arranged.parameters_mut()[to * width..(to + 1) * width].copy_from_slice(weights);
+        }
         (ranges.0[to], ranges.1[to]) = (header.low[from], header.high[from]);
     }
-    let rest = &network.parameters()[places.len() * width..];
-    arranged.parameters_mut()[features.len() * width..].copy_from_slice(rest);
+    let rest = &network.parameters()[network.inputs() * width..];
+    arranged.parameters_mut()[rows * features.len() * width..].copy_from_slice(rest);
     header.features = features.iter().map(|name| (*name).to_owned()).collect();
     (header.low, header.high) = ranges;
     Ok(Model { header, network: arranged })

@@ -469,5 +469,6 @@ pub fn registry() -> &'static Registry {
     &REGISTRY
 }
 
+mod seeing;
 #[cfg(test)]
 mod tests;

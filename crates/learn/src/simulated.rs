@@ -58,6 +58,9 @@ pub enum ScenarioError {
     /// A policy that cannot be made.
     #[error("{0}")]
     Policy(#[from] PolicyError),
+    /// A network that cannot be made.
+    #[error(transparent)]
+    Network(#[from] rota_nn::BadSizes),
 }
 
 impl Scenario {
@@ -87,6 +90,21 @@ impl Scenario {
             }
         };
         Ok(Arc::new(Bound::new(workload, self.cluster.clone(), table, BadJobs::Refuse)?))
+    }
+
+    /// The options of the simulation.
+    pub(crate) fn options(&self) -> SimOptions {
+        self.options
+    }
+
+    /// Binds everything that episodes may take jobs from, so that no episode can fail later.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        match &self.source {
+            Source::Classroom(_) => self.bound(0, Episodes::Training).map(drop),
+            Source::Trace { workload, table, .. } => {
+                Ok(drop(Bound::new(Workload::clone(workload), self.cluster.clone(), table, BadJobs::Refuse)?))
+            }
+        }
     }
 
     /// Plays an episode by a policy of the registry.
@@ -161,8 +179,9 @@ fn stretch(whole: &Workload, first: usize, length: usize) -> Workload {
     workload
 }
 
+/// What became of a job.
 #[derive(Clone, Copy, Default)]
-struct Course {
+pub(crate) struct Course {
     since: Option<Time>,
     running_seconds: f64,
     end: Option<Time>,
@@ -181,15 +200,9 @@ pub struct Day {
     pub jct_s: f64,
 }
 
-/// Runs a workload to its end under a policy.
-pub fn run(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> Outcome {
-    run_by_day(bound, policy, options).0
-}
-
-/// Runs a workload to its end under a policy, and sums up the jobs of each day too.
-pub fn run_by_day(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> (Outcome, Vec<Day>) {
-    let mut courses = vec![Course::default(); bound.jobs.len()];
-    let mut observe = |event: &rota_core::Event| match &event.kind {
+/// Takes an event into the courses of the jobs.
+pub(crate) fn note(courses: &mut [Course], event: &rota_core::Event) {
+    match &event.kind {
         EventKind::Started { job, .. } => courses[job.index()].since = Some(event.time_ns),
         EventKind::Ended { job, end, .. } => {
             let course = &mut courses[job.index()];
@@ -201,12 +214,23 @@ pub fn run_by_day(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) 
             }
         }
         _ => {}
-    };
-    rota_sim::simulate(bound, policy, options, &mut observe, &|| 0.0);
+    }
+}
+
+/// Runs a workload to its end under a policy.
+pub fn run(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> Outcome {
+    run_by_day(bound, policy, options).0
+}
+
+/// Runs a workload to its end under a policy, and sums up the jobs of each day too.
+pub fn run_by_day(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> (Outcome, Vec<Day>) {
+    let mut courses = vec![Course::default(); bound.jobs.len()];
+    rota_sim::simulate(bound, policy, options, &mut |event| note(&mut courses, event), &|| 0.0);
     sum_up(bound, &courses)
 }
 
-fn sum_up(bound: &Bound, courses: &[Course]) -> (Outcome, Vec<Day>) {
+/// What the jobs of an episode came to, in all and by the day of their submission.
+pub(crate) fn sum_up(bound: &Bound, courses: &[Course]) -> (Outcome, Vec<Day>) {
     let mut outcome = Outcome::default();
     let mut days = Vec::<Day>::new();
     let zero = bound.jobs.iter().map(|job| job.arrival).min().unwrap_or(Time::ZERO);

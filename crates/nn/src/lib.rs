@@ -5,6 +5,7 @@
 
 mod adam;
 mod file;
+mod kernel;
 mod network;
 
 pub use adam::Adam;

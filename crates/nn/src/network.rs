@@ -3,6 +3,7 @@
 //! The weights of a layer lie input by input, so that the inner loop runs over the outputs, which lie side by side: the compiler turns
 //! it into vector instructions without help.
 
+use crate::kernel;
 use serde::{Deserialize, Serialize};
 
 /// The widest layer accepted.
@@ -32,7 +33,7 @@ impl Activation {
     fn apply(self, values: &mut [f32]) {
         match self {
             Self::Relu => values.iter_mut().for_each(|value| *value = value.max(0.0)),
-            Self::Tanh => values.iter_mut().for_each(|value| *value = value.tanh()),
+            Self::Tanh => kernel::bend_by_tanh(values),
         }
     }
 
@@ -70,6 +71,8 @@ pub struct Workspace {
     values: Vec<Vec<f32>>,
     slopes: Vec<f32>,
     next_slopes: Vec<f32>,
+    /// The weights of a layer, output by output.
+    turned: Vec<f32>,
 }
 
 impl Workspace {
@@ -167,17 +170,12 @@ impl Network {
             let (weights, biases) = (&self.parameters[weights], &self.parameters[biases]);
             let (before, after) = workspace.values.split_at_mut(layer + 1);
             let (input, output) = (&before[layer], &mut after[0]);
-            let (from, to) = (self.sizes[layer], self.sizes[layer + 1]);
+            let from = self.sizes[layer];
             output.clear();
             for row in input.chunks_exact(from) {
                 let start = output.len();
                 output.extend_from_slice(biases);
-                let sums = &mut output[start..];
-                for (value, weights) in row.iter().zip(weights.chunks_exact(to)) {
-                    for (sum, weight) in sums.iter_mut().zip(weights) {
-                        *sum += value * weight;
-                    }
-                }
+                kernel::add_products(row, weights, &mut output[start..]);
             }
             if layer + 1 < layers {
                 self.activation.apply(output);
@@ -189,7 +187,7 @@ impl Network {
     /// Adds to `gradient` the slope of a loss by every parameter, given the slopes of the loss by what the last forward pass gave.
     pub fn backward(&self, workspace: &mut Workspace, output_slopes: &[f32], gradient: &mut [f32]) {
         let layers = self.sizes.len() - 1;
-        let Workspace { values, slopes, next_slopes } = workspace;
+        let Workspace { values, slopes, next_slopes, turned } = workspace;
         slopes.clear();
         slopes.extend_from_slice(output_slopes);
         for layer in (0..layers).rev() {
@@ -200,18 +198,18 @@ impl Network {
             let (weight_range, bias_range) = self.layer_ranges(layer);
             let weights = &self.parameters[weight_range.clone()];
             next_slopes.clear();
-            for (row, slopes) in values[layer].chunks_exact(from).zip(slopes.chunks_exact(to)) {
-                for (value, gradient) in row.iter().zip(gradient[weight_range.clone()].chunks_exact_mut(to)) {
-                    for (gradient, slope) in gradient.iter_mut().zip(slopes) {
-                        *gradient += value * slope;
-                    }
-                }
+            kernel::add_outer_products(&values[layer], from, slopes, to, &mut gradient[weight_range.clone()]);
+            for slopes in slopes.chunks_exact(to) {
                 for (gradient, slope) in gradient[bias_range.clone()].iter_mut().zip(slopes) {
                     *gradient += slope;
                 }
-                if layer > 0 {
-                    let dot = |weights: &[f32]| weights.iter().zip(slopes).map(|(weight, slope)| weight * slope).sum::<f32>();
-                    next_slopes.extend(weights.chunks_exact(to).map(dot));
+            }
+            if layer > 0 {
+                kernel::turned(weights, to, turned);
+                for slopes in slopes.chunks_exact(to) {
+                    let start = next_slopes.len();
+                    next_slopes.resize(start + from, 0.0);
+                    kernel::add_products(slopes, turned, &mut next_slopes[start..]);
                 }
             }
             std::mem::swap(slopes, next_slopes);

@@ -100,6 +100,12 @@ pub struct SimArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub read: ReadArgs,
+    /// Power limit of the GPUs: `best` (least energy at 94 % of the speed), `best=0.9`, watts, or `v100=175,a40=200`
+    #[arg(long, value_name = "CAP")]
+    pub power_cap: Option<rota_gpu::PowerCap>,
+    /// Simulate every policy under several power caps, and draw mean JCT against the energy of busy GPUs
+    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["power_cap", "out", "jobs_csv", "explain", "window"])]
+    pub pareto: Option<PathBuf>,
     /// Write the whole report into this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 mod explain;
 pub mod gavel;
+mod pareto;
 mod served;
 pub mod sim;
 

@@ -2,7 +2,7 @@
 
 use crate::args::{MechanismWord, SimArgs, SolverWord};
 use crate::inputs::{
-    assumptions, bind, load_cluster, load_table, load_trace, setting, sim_options, unknown_to_table, with_prices,
+    assumptions, bind, load_cluster, load_table, load_trace, setting, sim_options, unknown_to_table, with_power_cap, with_prices,
 };
 use crate::output::{make_directory, print, print_json, progress, remark, width, write_file};
 use crate::simulate::explain;
@@ -13,6 +13,7 @@ use indicatif::ProgressBar;
 use rayon::prelude::*;
 use rota_core::event::{EVENT_VERSION, EventKind};
 use rota_core::{Bound, Event, ThroughputTable};
+use rota_gpu::PowerCap;
 use rota_report::{Recorder, RecorderOptions, Run, RunMeta, Summary};
 use rota_sim::{Mechanism, SimOptions, Tally};
 use std::io::Write;
@@ -46,6 +47,9 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
     if args.explain.is_some() && (is_gavel || args.policies.len() > 1) {
         anyhow::bail!("--explain goes with one policy of the mechanism `event` or `rounds`");
     }
+    if is_gavel && (args.power_cap.is_some() || args.pareto.is_some()) {
+        anyhow::bail!("power caps do not go with --mechanism gavel, which has speeds of its own");
+    }
     if let Some(directory) = &args.out {
         make_directory(directory)?;
     }
@@ -54,6 +58,9 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
         served::end_with_stdin();
     }
     let (bound, table, assumptions) = prepare(args)?;
+    if let Some(file) = &args.pareto {
+        return super::pareto::run(args, &bound, file);
+    }
     let waits = args.explain.map(|job| explain::waits_of(args, &bound, job)).transpose()?;
     if let (Some(waits), true) = (&waits, args.json) {
         return print_json(waits);
@@ -101,8 +108,10 @@ fn prepare(args: &SimArgs) -> anyhow::Result<(Arc<Bound>, ThroughputTable, Vec<S
     {
         anyhow::bail!("--window: the last job is {}, the trace has jobs 0 to {}", last, bound.jobs.len() - 1);
     }
+    let (bound, capped) = with_power_cap(bound, args.power_cap.as_ref().unwrap_or(&PowerCap::None))?;
     let mut assumptions = assumptions(&bound, &args.model, &loaded.notes);
     assumptions.extend(unknown_to_table(&bound, &table));
+    assumptions.extend(capped);
     Ok((bound, table, assumptions))
 }
 

@@ -5,6 +5,8 @@
 
 pub mod batch;
 pub mod classroom_compat;
+pub mod queue;
+pub mod vector;
 
 use rota_core::random::RandomStream;
 

@@ -56,6 +56,9 @@ pub struct UpArgs {
     /// How long a job runs at the least before it is stopped for others [default: ten times what a restart costs]
     #[arg(long, value_name = "SECONDS", value_parser = super::duration)]
     pub min_run: Option<f64>,
+    /// Power limit of the GPUs while the daemon runs: `best`, watts, or `v100=175,a40=200`; needs root, and is put back at the end
+    #[arg(long, value_name = "CAP")]
+    pub power_cap: Option<String>,
     /// Stay in the foreground (this is what happens anyway)
     #[arg(long, conflicts_with = "detach")]
     pub foreground: bool,

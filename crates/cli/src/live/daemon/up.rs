@@ -36,6 +36,9 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     if args.min_run.is_some() {
         config.jobs.min_run_seconds = args.min_run;
     }
+    if let Some(cap) = &args.power_cap {
+        config.gpus.power_cap.clone_from(cap);
+    }
     if let Some(bind) = args.bind {
         config.http.bind = bind;
     }
@@ -109,6 +112,9 @@ fn detach(args: &UpArgs) -> anyhow::Result<()> {
     }
     if let Some(min_run) = args.min_run {
         command.arg("--min-run").arg(min_run.to_string());
+    }
+    if let Some(cap) = &args.power_cap {
+        command.arg("--power-cap").arg(cap);
     }
     if let Some(bind) = &args.bind {
         command.arg("--bind").arg(bind.to_string());

@@ -1,0 +1,155 @@
+//! Environments taken step by step: the simulator's queue, and many environments in one set of arrays.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use rota_core::random::RandomStream;
+use rota_core::{Cluster, Job, Span, ThroughputTable, Time, Workload};
+use rota_learn::environment::classroom_compat::ClassroomCompat;
+use rota_learn::environment::queue::{Cost, JOBS_SEEN, Queue};
+use rota_learn::environment::vector::{AtEnd, OUTCOME_NAMES, StepError, Vector};
+use rota_learn::environment::{BadChoice, Environment, Outcome, Step};
+use rota_learn::simulated::{Episodes, Scenario};
+use rota_sim::SimOptions;
+use rota_trace::generate::Classroom;
+
+fn scenario() -> Scenario {
+    Scenario::classroom(Cluster::from_spec("t4:4", 4).unwrap(), SimOptions::default())
+}
+
+fn classroom(cost: Cost) -> Queue {
+    Queue::new(scenario(), Episodes::Training, cost, JOBS_SEEN, true).unwrap()
+}
+
+fn play(environment: &mut Queue, rule: &str, seed: u64) -> (f64, Outcome, u64) {
+    let number = environment.rules().iter().position(|known| *known == rule).unwrap();
+    let mut stream = RandomStream::new(seed, "rule");
+    environment.reset(seed);
+    let (mut sum, mut steps) = (0.0, 0);
+    loop {
+        let step = environment.step(environment.choice_of(number, &mut stream)).unwrap();
+        sum += step.reward;
+        steps += 1;
+        if step.done {
+            return (sum, environment.outcome(), steps);
+        }
+    }
+}
+
+#[test]
+fn a_rule_played_step_by_step_gives_what_the_policy_gives() {
+    let mut environment = classroom(Cost::Wait);
+    for seed in 0..20 {
+        for (rule, policy) in [("fcfs", "fcfs:backfill=greedy"), ("sjf", "sjf:backfill=greedy")] {
+            let (_, stepped, _) = play(&mut environment, rule, seed);
+            let whole = scenario().play_policy(policy, seed, Episodes::Training).unwrap();
+            assert!((stepped.wait_mean_s - whole.wait_mean_s).abs() < 1e-9, "{rule} {seed}: {stepped:?} {whole:?}");
+            assert_eq!((stepped.makespan_s, stepped.lost), (whole.makespan_s, 0), "{rule} {seed}");
+        }
+    }
+}
+
+#[test]
+fn rewards_add_up_to_the_figure_and_every_task_is_started_once() {
+    for (cost, figure) in [
+        (Cost::Wait, (|outcome| outcome.wait_mean_s) as fn(&Outcome) -> f64),
+        (Cost::Jct, |outcome| outcome.jct_mean_s),
+        (Cost::Makespan, |outcome| outcome.makespan_s),
+        (Cost::Energy, |outcome| outcome.energy_kwh.unwrap() * 1000.0),
+    ] {
+        let mut environment = classroom(cost);
+        for seed in 0..5 {
+            let (sum, outcome, steps) = play(&mut environment, "random", seed);
+            assert!((sum + figure(&outcome)).abs() < 1e-6, "{cost:?} {seed}: {sum} {outcome:?}");
+            let jobs = rota_trace::generate::classroom(&Classroom::default(), seed).jobs.len() as u64;
+            assert!(steps >= jobs, "{steps} steps for {jobs} jobs");
+            assert_eq!(outcome.lost, 0);
+        }
+    }
+}
+
+#[test]
+fn a_row_is_legal_only_if_the_job_starts_and_an_illegal_choice_changes_nothing() {
+    let mut workload = Workload::new("gangs");
+    for gpus in [2, 3, 1] {
+        workload.push(Job { gpus, ..Job::new(Time::ZERO, Span::from_whole_seconds(60)) });
+    }
+    workload.finish();
+    let cluster = Cluster::from_spec("gpu:3", 3).unwrap();
+    let scenario = Scenario::trace(workload, ThroughputTable::default(), 3, cluster, SimOptions::default());
+    let mut environment = Queue::new(scenario, Episodes::Judging, Cost::Makespan, 8, true).unwrap();
+    // Nothing runs and nothing is to come: waiting would last for ever.
+    assert_eq!(environment.view().legal, [false, true, true, true]);
+    let rows = environment.view().rows.to_vec();
+    for choice in [0, 4, usize::MAX] {
+        assert_eq!(environment.step(choice), Err(BadChoice { choice, rows: 4 }));
+    }
+    assert_eq!(environment.view().rows, rows);
+    assert_eq!(environment.step(1), Ok(Step { reward: 0.0, done: false }));
+    // The gang of three does not fit beside the gang of two.
+    assert_eq!(environment.view().legal, [true, false, true]);
+    assert_eq!(environment.step(2), Ok(Step { reward: -60.0, done: false }));
+    assert_eq!(environment.step(1), Ok(Step { reward: -60.0, done: true }));
+    assert_eq!(environment.outcome().makespan_s, 120.0);
+}
+
+#[test]
+fn a_trace_with_a_job_that_fits_nowhere_is_refused() {
+    let mut workload = Workload::new("wide");
+    workload.push(Job { gpus: 9, ..Job::new(Time::ZERO, Span::from_whole_seconds(60)) });
+    workload.finish();
+    let cluster = Cluster::from_spec("gpu:3", 3).unwrap();
+    let scenario = Scenario::trace(workload, ThroughputTable::default(), 1, cluster, SimOptions::default());
+    let error = Queue::new(scenario, Episodes::Training, Cost::Wait, 8, true).err().unwrap();
+    assert!(error.to_string().contains("a gang of 9 does not fit"), "{error}");
+}
+
+fn three(at_end: AtEnd) -> Vector {
+    let environments = (0..3).map(|_| Box::new(ClassroomCompat::new(2)) as Box<dyn Environment>);
+    Vector::new(environments.collect(), 2, at_end, 5)
+}
+
+#[test]
+fn the_arrays_say_what_the_environments_say_and_never_move() {
+    let mut vector = three(AtEnd::BeginNext);
+    let place = vector.observations.as_ptr();
+    let mut alone = ClassroomCompat::new(2);
+    alone.reset(6);
+    let (mut sum, mut episodes) = (0.0, 0);
+    for step in 0..300 {
+        let choice = step % 2;
+        vector.step(&[0, choice, 1]).unwrap();
+        let told = alone.step(choice as usize).unwrap();
+        sum += told.reward;
+        assert_eq!((vector.rewards[1], vector.terminated[1]), (told.reward as f32, u8::from(told.done)));
+        let size = 2 * vector.features().len();
+        if told.done {
+            assert_eq!(&vector.last_observations[size..2 * size], alone.view().rows);
+            assert!((vector.outcomes[OUTCOME_NAMES.len()] - sum).abs() < 1e-9);
+            episodes += 1;
+            // The seeds go round: 5, 6, 7, then 8, 9, 10.
+            alone.reset(6 + 3 * episodes);
+            sum = 0.0;
+        }
+        assert_eq!(&vector.observations[size..2 * size], alone.view().rows);
+    }
+    assert!(episodes >= 3);
+    assert_eq!(vector.observations.as_ptr(), place);
+}
+
+#[test]
+fn bad_actions_are_told_and_change_nothing() {
+    let mut vector = three(AtEnd::Stand);
+    let before = vector.observations.clone();
+    assert_eq!(vector.step(&[0, 1]), Err(StepError::Count { given: 2, environments: 3 }));
+    for choice in [-1, 2, i64::MAX] {
+        assert_eq!(vector.step(&[0, 1, choice]), Err(StepError::Choice { environment: 2, choice }));
+    }
+    assert_eq!(vector.observations, before);
+    let mut steps = 0;
+    while vector.terminated.iter().all(|ended| *ended == 0) {
+        vector.step(&[0, 1, 0]).unwrap();
+        steps += 1;
+        assert!(steps < 1000);
+    }
+    let ended = vector.terminated.iter().position(|ended| *ended == 1).unwrap();
+    assert_eq!(vector.step(&[0, 1, 0]), Err(StepError::Over { environment: ended }));
+}
