@@ -4,6 +4,7 @@
 //! numbers; [`evaluate`] compares models with rules on the same episodes; [`policy`] lets a model decide in the simulator and in the
 //! live queue, watched by a [`guard`].
 
+pub mod adapt;
 pub mod environment;
 pub mod evaluate;
 pub mod features;

@@ -1,6 +1,6 @@
 //! The commands of `rota`.
 
-use super::{AllocArgs, LearnArgs, PoliciesArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
+use super::{AdaptArgs, AllocArgs, LearnArgs, PoliciesArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
 use crate::live::args::{
     BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs,
     NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, RestoreArgs, SubmitArgs,
@@ -72,6 +72,8 @@ pub enum Command {
     Throughputs(ThroughputsArgs),
     /// Train models that decide who runs next, judge them, and try them on past jobs
     Learn(LearnArgs),
+    /// Decide which blocks of a network to deepen while it trains: learn, compare
+    Adapt(AdaptArgs),
     /// List the policies and their parameters
     Policies(PoliciesArgs),
     /// Start the daemon: the queue on this machine's GPUs
