@@ -209,9 +209,10 @@ fn copies(from: &[usize], width: usize) -> Vec<f32> {
 
 /// Copies the outputs of a layer. The slope by a copy is the original's divided by the number of copies.
 fn widen_outputs(layer: &mut Layer, from: &[usize], noise: f64, width: usize, stream: &mut RandomStream) {
-    let counts = copies(from, width);
+    let counts = &copies(from, width);
     let rows = |parameter: &Parameter, size: usize| {
-        let places = from.iter().flat_map(|row| (0..size).map(|at| (row * size + at, 1.0, counts[*row]))).collect::<Vec<_>>();
+        let places =
+            from.iter().flat_map(|row| (0..size).map(move |at| (row * size + at, 1.0, counts[*row]))).collect::<Vec<_>>();
         parameter.gathered(&places)
     };
     let mut move_copies = |parameter: &mut Parameter, size: usize| {
