@@ -80,6 +80,7 @@ bench: build torch
 	python3 benches/peers.py $(ROTA)
 	python3 benches/history.py $(ROTA)
 	python3 benches/learn.py $(ROTA) $(wildcard ../shared/data/lublin/lublin-2.swf)
+	$(TORCH_PYTHON) benches/adapt.py $(ROTA) $(wildcard ../shared/data/adaptation/simulations.csv)
 	python3 benches/iterator.py
 	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
 	python3 benches/crowd.py $(ROTA)

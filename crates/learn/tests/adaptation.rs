@@ -4,7 +4,7 @@
 use rota_core::random::RandomStream;
 use rota_learn::adapt::architecture::{Architecture, FinalRelu, InputShape};
 use rota_learn::adapt::evaluation::{Choice, Judged, leave_one_out};
-use rota_learn::adapt::exact::learn_exactly;
+use rota_learn::adapt::exact::{ExactSettings, learn_exactly};
 use rota_learn::adapt::game::Game;
 use rota_learn::adapt::policy::{Decision, PolicyNetwork, PolicyState, time_encoding};
 use rota_learn::adapt::policy_file::read_policy;
@@ -85,7 +85,7 @@ fn parity_the_exact_gradient_finds_the_best_triples_of_convnet2() {
         let game = Game::new(table, &Vocabulary::Free(1)).unwrap();
         let rewards = standardised(&table.runs.iter().map(|run| run.accuracy).collect::<Vec<_>>());
         let mut network = PolicyNetwork::random(4, &mut RandomStream::new(1, "policy"));
-        learn_exactly(&mut network, &game, &rewards, 100);
+        learn_exactly(&mut network, &game, &rewards, ExactSettings::new(100));
         let triple = game.greedy(&network).0;
         assert_eq!(table.rank(triple), 1, "{name}: {triple:?}");
     }

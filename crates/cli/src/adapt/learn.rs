@@ -1,10 +1,11 @@
 //! `rota adapt learn`.
 
+use super::cpu_seconds;
 use super::policies::{Source, open};
 use crate::args::AdaptLearnArgs;
 use crate::output::{print, print_json, progress, write_file};
 use rota_core::random::RandomStream;
-use rota_learn::adapt::exact::learn_exactly;
+use rota_learn::adapt::exact::{ExactSettings, learn_exactly};
 use rota_learn::adapt::game::Game;
 use rota_learn::adapt::policy::PolicyNetwork;
 use rota_learn::adapt::policy_file::write_policy;
@@ -41,7 +42,7 @@ pub fn run(args: &AdaptLearnArgs) -> anyhow::Result<()> {
     let before = cpu_seconds();
     let network = if args.exact {
         let mut network = network;
-        learn_exactly(&mut network, &game, &rewards, args.episodes);
+        learn_exactly(&mut network, &game, &rewards, ExactSettings::new(args.episodes));
         network
     } else {
         sampled(args, table, network, &game, &rewards)?
@@ -133,10 +134,4 @@ fn sampled(
         write_file(path, |file| Ok(file.write_all(log.as_bytes())?))?;
     }
     Ok(learner.network)
-}
-
-/// CPU seconds of this thread.
-fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

@@ -72,7 +72,7 @@ pub enum Command {
     Throughputs(ThroughputsArgs),
     /// Train models that decide who runs next, judge them, and try them on past jobs
     Learn(LearnArgs),
-    /// Decide which blocks of a network to deepen while it trains: learn, compare
+    /// Let a network grow while it trains under a time budget: run, sweep, learn, compare
     Adapt(AdaptArgs),
     /// List the policies and their parameters
     Policies(PoliciesArgs),

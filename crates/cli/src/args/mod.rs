@@ -10,7 +10,10 @@ mod simulate;
 mod throughputs;
 mod traces;
 
-pub use adapt::{AdaptArgs, AdaptEvaluateArgs, AdaptLearnArgs, AdaptVerb};
+pub use adapt::{
+    AdaptArgs, AdaptBenchArgs, AdaptEvaluateArgs, AdaptLearnArgs, AdaptPlotArgs, AdaptRunArgs, AdaptSweepArgs, AdaptVerb,
+    CostWord, WorkArgs,
+};
 pub use allocate::{AllocArgs, SolverWord};
 pub use commands::{Cli, Command};
 pub use learn::{AlgorithmWord, BenchArgs, EnvArgs, EvalArgs, LearnArgs, LearnVerb, ShadowArgs, TrainArgs};

@@ -6,6 +6,7 @@
 //! Tables come from [`sweep`]s: a [`job`]'s time and [`images`] are what a run of [`training`] has, and a [`network`] is what changes.
 
 pub mod architecture;
+pub mod decision;
 pub mod evaluation;
 pub mod exact;
 pub mod forecast;

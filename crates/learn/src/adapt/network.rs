@@ -383,7 +383,8 @@ mod tests {
         assert_eq!(whole.stack.layers[1], grown.stack.layers[1]);
         let compat = grown.shrunk(&stored, Shrinking::Compat).unwrap();
         assert_eq!(compat.trainable(), 128);
+        // The second block reads more channels than before.
         grown.widen(0, 40, 0.0, &mut RandomStream::new(1, "widen")).unwrap();
-        assert_eq!(grown.shrunk(&stored, Shrinking::Whole).unwrap_err(), SurgeryError::OtherWidth(0));
+        assert_eq!(grown.shrunk(&stored, Shrinking::Whole).unwrap_err(), SurgeryError::OtherWidth(1));
     }
 }

@@ -196,7 +196,7 @@ mod tests {
         // One triple alone gives the row that it has in the sweep.
         let changes = vec![(11.2, Allocation::Up)];
         let mut run = Run::new(RunSettings { seed: 7, changes, ..settings().run }, data.train.shape).unwrap();
-        run.finish(&data, &mut |question| [0, 1, 3][question.before.len()], &mut |_| {}).unwrap();
+        run.finish(&data, &mut |question| Ok([0, 1, 3][question.before.len()]), &mut |_| {}).unwrap();
         assert!(whole.contains(&row(&settings(), 7, &run).line));
         assert_eq!(run.epochs.len(), 7);
     }
