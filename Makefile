@@ -85,6 +85,7 @@ bench: build gym
 	python3 benches/learn.py $(ROTA) $(wildcard ../shared/data/lublin/lublin-2.swf)
 	$(GYM)/bin/python benches/ppo.py $(ROTA)
 	python3 benches/power.py $(ROTA)
+	$(TORCH_PYTHON) benches/adapt.py $(ROTA) $(wildcard ../shared/data/adaptation/simulations.csv)
 	python3 benches/iterator.py
 	python3 benches/leases.py $(ROTA)
 	python3 benches/shares.py $(ROTA)

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 bad usage or input. Data goes to stdout, progress and remarks to stderr.
 
+mod adapt;
 mod allocate;
 mod args;
 mod inputs;
@@ -51,6 +52,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Alloc(args) => allocate::run(args),
         Command::Throughputs(args) => traces::run_throughputs(args),
         Command::Learn(args) => learn::run(args),
+        Command::Adapt(args) => adapt::run(args),
         Command::Policies(args) => policies::run(args),
         Command::Up(args) => live::daemon::up(args),
         Command::Down(args) => live::daemon::down(args),

@@ -5,6 +5,7 @@
 //! live queue, watched by a [`guard`].
 
 mod block;
+pub mod adapt;
 pub mod environment;
 pub mod evaluate;
 pub mod features;

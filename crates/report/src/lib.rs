@@ -35,6 +35,7 @@ pub use measured::{Measured, Reading};
 pub use page::page_with;
 pub use plot::gantt_gpus::gantt_by_gpu;
 pub use plot::lines::{Line, LinePoint};
+pub use plot::points::{Look, PointChart, PointSeries, point_chart};
 pub use plot::sweep_cdf::Distribution;
 pub use png::DrawError;
 pub use record::{Absence, Bar, BarEnd, GpuRecord, JobOutcome, JobStatus, Recorder, RecorderOptions, Run, Timeline};

@@ -1,6 +1,6 @@
 //! The commands of `rota`.
 
-use super::{AllocArgs, LearnArgs, PoliciesArgs, PredictArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
+use super::{AdaptArgs, AllocArgs, LearnArgs, PoliciesArgs, PredictArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
 use crate::live::args::{
     BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs,
     NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, RestoreArgs, SubmitArgs,
@@ -72,6 +72,8 @@ pub enum Command {
     Throughputs(ThroughputsArgs),
     /// Train models that decide who runs next, judge them, and try them on past jobs
     Learn(LearnArgs),
+    /// Let a network grow while it trains under a time budget: run, sweep, learn, compare
+    Adapt(AdaptArgs),
     /// List the policies and their parameters
     Policies(PoliciesArgs),
     /// Start the daemon: the queue on this machine's GPUs

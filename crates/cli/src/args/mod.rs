@@ -1,6 +1,7 @@
 //! What can be typed: the types behind `--help`. What it means is decided in the module of each command. The options of the live
 //! commands are in `live/args`.
 
+mod adapt;
 mod allocate;
 mod commands;
 mod learn;
@@ -10,6 +11,10 @@ mod simulate;
 mod throughputs;
 mod traces;
 
+pub use adapt::{
+    AdaptArgs, AdaptBenchArgs, AdaptEvaluateArgs, AdaptLearnArgs, AdaptPlotArgs, AdaptRunArgs, AdaptSweepArgs, AdaptVerb,
+    CostWord, WorkArgs,
+};
 pub use allocate::{AllocArgs, SolverWord};
 pub use commands::{Cli, Command};
 pub use learn::{AlgorithmWord, BenchArgs, EnvArgs, EvalArgs, LearnArgs, LearnVerb, ShadowArgs, TrainArgs};

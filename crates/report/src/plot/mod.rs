@@ -6,6 +6,7 @@ pub(crate) mod gantt_gpus;
 pub(crate) mod gantt_jobs;
 pub(crate) mod lines;
 pub(crate) mod over_time;
+pub(crate) mod points;
 pub(crate) mod sweep_cdf;
 
 use crate::record::Run;
