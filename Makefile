@@ -59,7 +59,7 @@ test: tools python-tools browser web torch
 	python3 tests/chaos/chaos.py target/debug/rota --rounds 20 --seconds 30 --seed 1
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
-	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training
+	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training tests.growth tests.growth_loop
 
 parity: tools
 	$(CARGO) nextest run --workspace --locked -E 'test(/^parity/) | test(/::parity/)'
@@ -82,6 +82,7 @@ bench: build torch
 	python3 benches/learn.py $(ROTA) $(wildcard ../shared/data/lublin/lublin-2.swf)
 	python3 benches/iterator.py
 	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
+	$(TORCH_PYTHON) benches/growth.py
 	python3 benches/crowd.py $(ROTA)
 	$(CARGO) run --release --locked -p rota-sim --example fork
 
