@@ -60,6 +60,7 @@ test: tools python-tools browser web torch
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
 	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training tests.growth tests.growth_loop
+	cd python && ROTA_BINARY=../target/debug/rota $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.growth_live
 
 parity: tools
 	$(CARGO) nextest run --workspace --locked -E 'test(/^parity/) | test(/::parity/)'

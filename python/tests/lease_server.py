@@ -26,7 +26,7 @@ class LeaseServer:
         self.completed: Optional[int] = None
         self.told: list[dict[str, Any]] = []
         self.failure: Optional[tuple[int, str]] = None
-        self.extras: dict[str, Any] = {"usable": 0, "seconds_left": max_seconds}
+        self.extras: dict[str, Any] = {"uuids": [], "seconds_left": max_seconds}
         self.changed = threading.Condition(threading.RLock())
         self._notices: list[str] = []
         self._is_stopping = False
@@ -89,7 +89,7 @@ class LeaseServer:
     def set_extras(self, usable: int, seconds_left: float) -> None:
         """Offers the job so many extra GPUs, or asks for some back."""
         with self.changed:
-            self.extras = {"usable": usable, "seconds_left": seconds_left}
+            self.extras = {"uuids": [f"GPU-{number}" for number in range(usable)], "seconds_left": seconds_left}
             self._notices.append(json.dumps({"notice": "extras"}))
             self.changed.notify_all()
 

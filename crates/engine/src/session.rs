@@ -239,7 +239,8 @@ impl<W: World> Session<W> {
             | EventKind::RestartMeasured { .. }
             | EventKind::Leased { .. }
             | EventKind::Committed { .. }
-            | EventKind::Progress { .. } => false,
+            | EventKind::Progress { .. }
+            | EventKind::Extra { .. } => false,
             EventKind::Stopping { cause, .. } => *cause != StopCause::Preempt,
             EventKind::Ended { end: End::Preempted, .. } => self.pending.follow_up.is_some(),
             _ => true,

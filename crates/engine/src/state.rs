@@ -198,6 +198,7 @@ impl State {
             | EventKind::Overused { .. }
             | EventKind::Leased { .. }
             | EventKind::Progress { .. }
+            | EventKind::Extra { .. }
             | EventKind::PolicySet { .. }
             | EventKind::Decided { .. } => {}
         }

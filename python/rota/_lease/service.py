@@ -46,7 +46,7 @@ class Renewal:
 class Extras:
     """The GPUs of a job beyond those it asked for, and its time."""
 
-    usable: int
+    uuids: tuple[str, ...]
     """GPUs that it may use now; those it was asked to give back are not among them."""
     seconds_left: float
     """What is left of the job's budget."""
@@ -95,7 +95,7 @@ class Service:
         """Asks for the extra GPUs of the job."""
         answer = self._post("extras")
         with _understood("extras"):
-            return Extras(int(answer["usable"]), float(answer["seconds_left"]))
+            return Extras(tuple(str(uuid) for uuid in answer["uuids"]), float(answer["seconds_left"]))
 
     def give_back(self, kept: int) -> None:
         """Tells that the job uses so many extra GPUs and no more."""

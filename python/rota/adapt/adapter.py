@@ -15,7 +15,7 @@ from .errors import CannotGrow
 from .operations import Growth
 from .planning import Plan, plan
 from .ranks import Ranks
-from .service import clock_of_job
+from .service import JobClock, clock_of_job
 from .warmup import WarmUp
 from .wrappers import unwrapped
 
@@ -78,6 +78,12 @@ class Adapter:
     def gpus(self) -> int:
         """The GPUs that the training may use beyond its own."""
         return self._clock.gpus()
+
+    @property
+    def devices(self) -> list[int]:
+        """The extra GPUs as PyTorch counts them, in a job that the daemon offers some: `torch.device("cuda", number)`."""
+        clock = self._clock
+        return clock.devices() if isinstance(clock, JobClock) else []
 
     def step(self) -> Optional[Growth]:
         """To be called after every step of the optimiser. Returns what was changed, if something was."""

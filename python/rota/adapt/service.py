@@ -46,7 +46,7 @@ class JobClock:
     def __init__(self, budget: float, service: Service) -> None:
         self._budget, self._service = budget, service
         self._end_at = time.monotonic() + budget
-        self._usable = 0
+        self._uuids: tuple[str, ...] = ()
         self._heard = 0
         self._given_back = threading.Event()
         self._wake = threading.Event()
@@ -66,7 +66,7 @@ class JobClock:
 
     def allocation(self) -> Change:
         """Whether the usable GPUs have changed since the last question."""
-        usable = self._usable
+        usable = len(self._uuids)
         if usable == self._heard:
             return "same"
         change: Change = "up" if usable > self._heard else "down"
@@ -76,6 +76,11 @@ class JobClock:
     def gpus(self) -> int:
         """The extra GPUs that the last change left."""
         return self._heard
+
+    def devices(self) -> list[int]:
+        """The extra GPUs as PyTorch counts them: their places in `CUDA_VISIBLE_DEVICES`."""
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        return [visible.index(uuid) for uuid in self._uuids if uuid in visible]
 
     def given_back(self) -> None:
         """Tells the daemon that the GPUs it asked for are free."""
@@ -93,7 +98,7 @@ class JobClock:
                 if not is_known:
                     self._end_at = min(self._end_at, time.monotonic() + extras.seconds_left)
                     is_known = True
-                self._usable = extras.usable
+                self._uuids = extras.uuids
                 pause = RETRY_SECONDS_MIN
                 self._wake.wait()
                 self._wake.clear()

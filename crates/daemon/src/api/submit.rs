@@ -76,6 +76,11 @@ pub struct GavelScript {
     pub data_dir: Option<Text>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 fn is_empty<T>(list: &Arc<Vec<T>>) -> bool {
     list.is_empty()
 }
@@ -201,6 +206,12 @@ pub struct Submit {
     /// The job is a script with Gavel's iterator, and is run as Gavel's dispatcher would. It implies `preemptible`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gavel: Option<GavelScript>,
+    /// How long the job trains, in seconds, in all its runs together. It is told to the job, which ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_seconds: Option<f64>,
+    /// The most GPUs that the job may be offered beyond those it asked for, while nobody waits for them. It is asked to give them back.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub extra_gpus: u32,
     /// Whether the job is held: it does not start before it is released.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub hold: bool,
@@ -288,6 +299,8 @@ pub(crate) fn plain_submit() -> Submit {
         preempt: None,
         resume_arg: None,
         gavel: None,
+        budget_seconds: None,
+        extra_gpus: 0,
         hold: false,
         grace_seconds: None,
         host_memory_mib: None,
