@@ -98,7 +98,7 @@ class Offers(DaemonTest):
         self.assertLess(time.monotonic() - began, 30.0, "the waiting job had to wait longer than the grace time")
         self.until_told(log, "shrink")
         self.assertEqual(self.kinds(job), ["offered", "withdrawn", "returned"])
-        # The GPU is offered again when the other job has ended. The training goes on while the daemon is away, and is found again.
+        # The GPU is offered again when the other job has ended. The training goes on while the daemon is away, and is found.
         go.touch()
         until("it is offered a GPU again", lambda: log.read_text().count("deepen") == 2)
         self.daemon.kill()

@@ -5,8 +5,10 @@ Needs an interpreter with PyTorch, as Debian's: `/usr/bin/python3 -m unittest te
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
+import io
 import multiprocessing
 import os
 import socket
@@ -120,6 +122,18 @@ class Loop(unittest.TestCase):
                 self.assertEqual(len(self.model.blocks), blocks)
                 self.run_steps(adapter, 12)
                 self.assertEqual(len(self.model.blocks), 2)
+
+    def test_a_model_that_cannot_be_grown_trains_on_as_it_is(self) -> None:
+        self.model = TinyGpt(order="post")
+        self.optimiser = torch.optim.Adam(self.model.parameters())
+        for decide in (adapt.Interleave(least_steps=1), adapt.Fixed(["blocks.0"]), adapt.Fixed(["nowhere"])):
+            self.seconds = StepClock()
+            adapter = self.adapter([(2, "up"), (4, "down")], 6, decide=decide)
+            remarks = io.StringIO()
+            with contextlib.redirect_stderr(remarks):
+                self.assertEqual(len(self.run_steps(adapter)), 6)
+            self.assertIn("rota: the model stays as it is: ", remarks.getvalue())
+            self.assertEqual((adapter.history, len(self.model.blocks)), ([], 2))
 
     def test_a_resumed_run_goes_on_in_the_middle_of_the_warm_up(self) -> None:
         decide = adapt.Interleave(least_steps=1)

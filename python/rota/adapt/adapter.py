@@ -8,6 +8,7 @@ from typing import Any, Callable, Optional
 
 import torch
 
+from .._lease.keeper import remark
 from . import operations, optimisers
 from .clock import Clock, Countdown, check_budget
 from .decisions import Action, DecisionMaker, Interleave, Question
@@ -130,10 +131,13 @@ class Adapter:
         self._begin_pace()
 
     def _up(self) -> Optional[Growth]:
-        action = self._agreed_action()
         growth = None
-        if action is not None:
-            growth = self._grow(action)
+        try:
+            action = self._agreed_action()
+            growth = None if action is None else self._grow(action)
+        except CannotGrow as error:
+            # A training of hours does not end because it cannot become bigger. Every rank comes to the same error.
+            remark(f"the model stays as it is: {error}")
         self._growths_by_offer.append(0 if growth is None else 1)
         if self._on_gpus is not None:
             self._on_gpus(self._clock.gpus())
@@ -143,8 +147,11 @@ class Adapter:
         """Rank 0 asks the decision maker; all ranks do as it says."""
         text = ""
         if self._ranks.rank == 0:
-            action = self._decide(self._question())
-            text = "" if action is None else json.dumps([action.operation, action.where, action.options])
+            try:
+                action = self._decide(self._question())
+                text = "" if action is None else json.dumps([action.operation, action.where, action.options])
+            except CannotGrow as error:
+                remark(f"the model stays as it is: {error}")
         text = self._ranks.agree_on_text(text)
         return Action(*json.loads(text)) if text else None
 

@@ -88,16 +88,14 @@ class JobClock:
         self._wake.set()
 
     def _speak(self) -> None:
-        pause, is_known = RETRY_SECONDS_MIN, False
+        pause = RETRY_SECONDS_MIN
         while True:
             try:
                 if self._given_back.is_set():
                     self._service.give_back(self._heard)
                     self._given_back.clear()
                 extras = self._service.extras()
-                if not is_known:
-                    self._end_at = min(self._end_at, time.monotonic() + extras.seconds_left)
-                    is_known = True
+                self._end_at = min(self._end_at, time.monotonic() + extras.seconds_left)
                 self._uuids = extras.uuids
                 pause = RETRY_SECONDS_MIN
                 self._wake.wait()
