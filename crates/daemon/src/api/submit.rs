@@ -76,11 +76,6 @@ pub struct GavelScript {
     pub data_dir: Option<Text>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
 fn is_empty<T>(list: &Arc<Vec<T>>) -> bool {
     list.is_empty()
 }
@@ -210,7 +205,7 @@ pub struct Submit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_seconds: Option<f64>,
     /// The most GPUs that the job may be offered beyond those it asked for, while nobody waits for them. It is asked to give them back.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub extra_gpus: u32,
     /// Whether the job is held: it does not start before it is released.
     #[serde(default, skip_serializing_if = "Not::not")]

@@ -45,3 +45,32 @@ impl JobRecord {
         Some((budget - used_ns as f64 / 1e9).max(0.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::journal::{QueueEvent, Submission, fold as fold_record};
+    use rota_core::event::EventKind;
+
+    fn after(record: &JobRecord, uuid: &str, step: ExtraStep, at: u64) -> JobRecord {
+        let event: QueueEvent = EventKind::Extra { job: record.id, gpu: uuid.to_owned(), step };
+        fold_record(Some(record), &event, Stamp { at, wall_ns: 0 }).unwrap()
+    }
+
+    #[test]
+    fn an_extra_gpu_is_usable_until_it_is_asked_back_and_held_until_it_is_given_back() {
+        let request = Submission { uid: 0, user: "ada".to_owned(), gpus: 1, env_id: 0, memory_mib: None, spec: None };
+        let first = JobRecord::new(7, &request, Stamp { at: 0, wall_ns: 0 });
+        let offered = after(&after(&first, "GPU-1", ExtraStep::Offered, 1), "GPU-2", ExtraStep::Offered, 1);
+        assert_eq!((offered.usable_extras().count(), offered.is_on("GPU-1"), offered.is_on("GPU-3")), (2, true, false));
+        let asked = after(&offered, "GPU-1", ExtraStep::Withdrawn, 5);
+        assert_eq!((asked.usable_extras().count(), asked.is_on("GPU-1")), (1, true));
+        // Asking again does not give it more time.
+        let again = after(&asked, "GPU-1", ExtraStep::Withdrawn, 9);
+        assert_eq!(again.progress.extras[0].withdrawn_at, Some(5));
+        let returned = after(&again, "GPU-1", ExtraStep::Returned, 10);
+        assert_eq!((returned.progress.extras.len(), returned.is_on("GPU-1"), returned.is_on("GPU-2")), (1, false, true));
+        let text = serde_json::to_string(&again.progress).unwrap();
+        assert_eq!(serde_json::from_str::<crate::store::record::Progress>(&text).unwrap(), again.progress);
+    }
+}
