@@ -61,7 +61,8 @@ test: tools python-tools browser web torch gym
 	python3 tests/chaos/chaos.py target/debug/rota --rounds 20 --seconds 30 --seed 1
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
-	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training
+	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training tests.growth tests.growth_loop
+	cd python && ROTA_BINARY=../target/debug/rota $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.growth_live
 	cd python && ROTA_BINARY=../target/debug/rota ../$(GYM)/bin/python -W error::ResourceWarning -m unittest tests.environments tests.live_environment
 
 parity: tools
@@ -90,6 +91,7 @@ bench: build gym
 	python3 benches/leases.py $(ROTA)
 	python3 benches/shares.py $(ROTA)
 	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
+	$(TORCH_PYTHON) benches/growth.py
 	python3 benches/crowd.py $(ROTA)
 	$(CARGO) run --release --locked -p rota-sim --example fork
 

@@ -33,6 +33,10 @@ A training that may be stopped and goes on later with the very next batch wraps 
             train(batch)
     batches.complete()
 
+A network grows while it trains, with its optimiser, when the job is given more GPUs (needs PyTorch):
+
+    adapter = rota.adapt.Adapter(model, optimizer, budget=3600)         # then `adapter.step()` after every step
+
 `rota.Client(url=…, token=…)` speaks to a daemon over the network, and `rota.AsyncClient` has the same methods for asyncio.
 
 What the daemon says comes as records (`Job`, `Gpu`, `Status`, …) with typed fields: times are `datetime` in UTC, what is not
@@ -140,7 +144,7 @@ _LATE = {
 }
 """What most scripts do not need, with the module it is in: asyncio takes longer to load than all the rest."""
 
-_LATE_MODULES = ("learn",)
+_LATE_MODULES = ("adapt", "learn")
 
 
 def __getattr__(name: str) -> object:

@@ -45,6 +45,8 @@ class JobOptions(TypedDict, total=False):
         after         jobs that must end first: `after=job`, `after=[3, 4]`, `after={3: "any"}`
         hold          not to be started before `release`
         preemptible   it may be stopped for others, and started again later
+        budget        how long it trains in all; told to the job, which ends by itself (`rota.adapt`)
+        extra_gpus    GPUs it may be offered beyond its own while nobody waits for them; needs `budget`
 
     How it runs:
         cwd           directory it runs in; the present one if not given
@@ -84,6 +86,8 @@ class JobOptions(TypedDict, total=False):
     after: After
     hold: bool
     preemptible: bool
+    budget: Optional[Duration]
+    extra_gpus: int
     cwd: Union[str, os.PathLike[str], None]
     env: Mapping[str, str]
     inherit_env: bool
@@ -126,6 +130,7 @@ _SENT: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "tickets": ("tickets", int),
     "hold": ("hold", bool),
     "preemptible": ("preemptible", bool),
+    "extra_gpus": ("extra_gpus", int),
     "retries": ("retries", int),
     "cpus": ("cpus", float),
     "gpu_ids": ("gpu_ids", list),
@@ -137,6 +142,7 @@ _SENT: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "estimate": ("estimate_seconds", seconds),
     "time_limit": ("time_limit_seconds", seconds),
     "grace": ("grace_seconds", seconds),
+    "budget": ("budget_seconds", seconds),
     "retry_delay": ("retry_delay_seconds", seconds),
 }
 

@@ -26,6 +26,7 @@ class LeaseServer:
         self.completed: Optional[int] = None
         self.told: list[dict[str, Any]] = []
         self.failure: Optional[tuple[int, str]] = None
+        self.extras: dict[str, Any] = {"uuids": [], "seconds_left": max_seconds}
         self.changed = threading.Condition(threading.RLock())
         self._notices: list[str] = []
         self._is_stopping = False
@@ -85,6 +86,13 @@ class LeaseServer:
             self._notices.append(json.dumps({"notice": "extended", "max_seconds": max_seconds}))
             self.changed.notify_all()
 
+    def set_extras(self, usable: int, seconds_left: float) -> None:
+        """Offers the job so many extra GPUs, or asks for some back."""
+        with self.changed:
+            self.extras = {"uuids": [f"GPU-{number}" for number in range(usable)], "seconds_left": seconds_left}
+            self._notices.append(json.dumps({"notice": "extras"}))
+            self.changed.notify_all()
+
     def until(self, holds: Callable[[], bool], patience_seconds: float = 60.0) -> None:
         """Waits until something was told that makes this true."""
         with self.changed:
@@ -105,7 +113,7 @@ class LeaseServer:
                 return self.failure[0], {"error": self.failure[1]}
             if asked.get("lease") != self.lease:
                 return 409, {"error": f"lease {asked.get('lease')} is over; lease {self.lease} holds"}
-            return getattr(self, f"_{what}")(asked)  # type: ignore[no-any-return]
+            return getattr(self, f"_{what.replace('-', '_')}")(asked)  # type: ignore[no-any-return]
 
     def _grant(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         self.world = max(self.world, asked["world"])
@@ -139,6 +147,12 @@ class LeaseServer:
 
     def _complete(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         self.completed = asked["steps"]
+        return 200, {}
+
+    def _extras(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        return 200, self.extras
+
+    def _give_back(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         return 200, {}
 
     def _stop(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:

@@ -172,6 +172,18 @@ pub enum JobChange {
     WorkLost,
 }
 
+/// What becomes of a GPU beyond those that a job asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExtraStep {
+    /// The run may use it from now on, until it is asked for it.
+    Offered,
+    /// The run was asked to give it back. It holds it until it has.
+    Withdrawn,
+    /// The run uses it no more.
+    Returned,
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -363,6 +375,15 @@ pub enum EventKind<R: Realm = Tables> {
         /// How long the run took for them.
         ran: Span,
     },
+    /// A GPU beyond those that the job asked for changed hands. To the scheduler it is occupied while the job has it.
+    Extra {
+        /// The job it happened to.
+        job: R::Job,
+        /// The GPU it happened to.
+        gpu: R::Gpu,
+        /// What became of it.
+        step: ExtraStep,
+    },
     /// A node does not answer any more: nothing is started on it. Jobs that are still on it end by events of their own.
     NodeLost {
         /// The node it happened to.
@@ -397,6 +418,7 @@ impl<R: Realm> EventKind<R> {
             | Self::Leased { job }
             | Self::Committed { job, .. }
             | Self::Progress { job, .. }
+            | Self::Extra { job, .. }
             | Self::Overused { job, .. } => Some(job),
             Self::Occupied { .. }
             | Self::DeviceLost { .. }

@@ -33,7 +33,7 @@ pub use bind::{BindError, Bound, NewJob, Truth};
 pub use binder::Binder;
 pub use cluster::{Cluster, ClusterError, GpuCatalog, GpuType};
 pub use companions::Companions;
-pub use event::{End, Event, EventKind, GpuList, Hold, JobChange, JobList, Realm, StopCause, Tables};
+pub use event::{End, Event, EventKind, ExtraStep, GpuList, Hold, JobChange, JobList, Realm, StopCause, Tables};
 pub use id::{GpuId, GpuTypeId, JobId, NodeId};
 pub use job::{Dependency, DependencyCondition, Job, MilliGpu};
 pub use measured::{MeasuredSpeed, MeasuredSpeeds, SpeedEntry, SpeedSample};

@@ -251,7 +251,8 @@ impl<W: World> Session<W> {
             | EventKind::SpeedMeasured { .. }
             | EventKind::Leased { .. }
             | EventKind::Committed { .. }
-            | EventKind::Progress { .. } => false,
+            | EventKind::Progress { .. }
+            | EventKind::Extra { .. } => false,
             EventKind::Stopping { cause, .. } => *cause != StopCause::Preempt,
             EventKind::Ended { end: End::Preempted, .. } => self.pending.follow_up.is_some(),
             _ => true,

@@ -190,6 +190,7 @@ impl State {
             | EventKind::Overused { .. }
             | EventKind::Leased { .. }
             | EventKind::Progress { .. }
+            | EventKind::Extra { .. }
             | EventKind::PolicySet { .. }
             | EventKind::Decided { .. } => {}
         }

@@ -263,6 +263,7 @@ impl<'a> Recorder<'a> {
             | EventKind::Leased { .. }
             | EventKind::Committed { .. }
             | EventKind::Progress { .. }
+            | EventKind::Extra { .. }
             | EventKind::Decided { .. } => {}
             EventKind::NodeLost { node } => {
                 self.run.absences.push(Absence { node, from: now, until: Time::FAR_FUTURE });

@@ -42,6 +42,16 @@ class Renewal:
     """How long the job may take to leave, once it is to stop."""
 
 
+@dataclass(frozen=True)
+class Extras:
+    """The GPUs of a job beyond those it asked for, and its time."""
+
+    uuids: tuple[str, ...]
+    """GPUs that it may use now; those it was asked to give back are not among them."""
+    seconds_left: float
+    """What is left of the job's budget."""
+
+
 class Service:
     """The lease service as one rank of a job sees it."""
 
@@ -80,6 +90,16 @@ class Service:
     def complete(self, steps: int) -> None:
         """Tells that all work is done."""
         self._post("complete", steps=steps)
+
+    def extras(self) -> Extras:
+        """Asks for the extra GPUs of the job."""
+        answer = self._post("extras")
+        with _understood("extras"):
+            return Extras(tuple(str(uuid) for uuid in answer["uuids"]), float(answer["seconds_left"]))
+
+    def give_back(self, kept: int) -> None:
+        """Tells that the job uses so many extra GPUs and no more."""
+        self._post("give-back", kept=kept)
 
     def notices(self) -> Iterator[dict[str, Any]]:
         """What the daemon has to say to the job, as it says it; ends when the connection does."""

@@ -206,6 +206,12 @@ pub struct Submit {
     /// The job is a script with Gavel's iterator, and is run as Gavel's dispatcher would. It implies `preemptible`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gavel: Option<GavelScript>,
+    /// How long the job trains, in seconds, in all its runs together. It is told to the job, which ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_seconds: Option<f64>,
+    /// The most GPUs that the job may be offered beyond those it asked for, while nobody waits for them. It is asked to give them back.
+    #[serde(default)]
+    pub extra_gpus: u32,
     /// Whether the job is held: it does not start before it is released.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub hold: bool,
@@ -294,6 +300,8 @@ pub(crate) fn plain_submit() -> Submit {
         preempt: None,
         resume_arg: None,
         gavel: None,
+        budget_seconds: None,
+        extra_gpus: 0,
         hold: false,
         grace_seconds: None,
         host_memory_mib: None,

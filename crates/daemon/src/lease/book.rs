@@ -26,6 +26,8 @@ pub struct Standing {
     pub until: Time,
     /// Whether the run has ended.
     pub is_over: bool,
+    /// The GPUs beyond its own that the run may use.
+    pub extras: usize,
 }
 
 /// What a job has told of a run.
@@ -161,6 +163,11 @@ impl LeaseBook {
         self.address
     }
 
+    /// The queue's clock.
+    pub fn clock(&self) -> &SystemClock {
+        &self.clock
+    }
+
     /// Where jobs keep their checkpoints.
     pub fn checkpoints(&self) -> &Checkpoints {
         &self.checkpoints
@@ -206,12 +213,14 @@ impl LeaseBook {
                 meter: Meter::new(counting),
                 last_step: None,
                 leaves_next: false,
-                standing: watch::Sender::new(Standing { stop: None, until, is_over: false }),
+                standing: watch::Sender::new(Standing { stop: None, until, is_over: false, extras: 0 }),
             };
             table.insert(record.id, lease);
         }
         let Some(lease) = table.get_mut(&record.id) else { return };
         lease.is_taken |= record.progress.is_leased;
+        let extras = record.usable_extras().count();
+        lease.standing.send_if_modified(|standing| std::mem::replace(&mut standing.extras, extras) != extras);
         if record.stop_cause == Some(StopCause::Preempt) && lease.standing.borrow().stop.is_none() {
             let grace = record.notice_grace(self.grace_seconds);
             lease.standing.send_modify(|standing| standing.stop = Some(grace));

@@ -58,11 +58,11 @@ impl From<Refusal> for LeaseError {
     }
 }
 
-type Answer = Result<Json<serde_json::Value>, LeaseError>;
+pub(crate) type Answer = Result<Json<serde_json::Value>, LeaseError>;
 
 impl LeaseService {
     /// The run that a request speaks for: its token must be good, and for the lease that it names.
-    fn holder(&self, headers: &HeaderMap, lease: u32) -> Result<LeaseHolder, LeaseError> {
+    pub(crate) fn holder(&self, headers: &HeaderMap, lease: u32) -> Result<LeaseHolder, LeaseError> {
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = given.and_then(|text| text.strip_prefix("Bearer ")).map(str::trim);
         let holder = token.and_then(|token| self.book.holder(token)).ok_or_else(|| {
@@ -89,7 +89,7 @@ impl LeaseService {
 }
 
 /// A body of JSON; what cannot be read is said in our own form.
-struct Told<T>(T);
+pub(crate) struct Told<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Told<T> {
     type Rejection = LeaseError;
@@ -112,6 +112,7 @@ pub fn routes(service: Arc<LeaseService>) -> Router {
         .route("/lease/v1/complete", post(complete))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(Arc::clone(&service))
+        .merge(crate::lease::extras::routes(Arc::clone(&service)))
         .merge(crate::lease::gavel::routes(service))
 }
 
@@ -233,6 +234,7 @@ struct Listen {
 enum NoticeLine {
     Stop { grace_seconds: f64 },
     Extended { max_seconds: f64 },
+    Extras { usable: usize },
 }
 
 /// One who listens to a lease, and what it was told last.
@@ -254,6 +256,11 @@ impl Listener {
             let before = std::mem::replace(&mut self.told, standing);
             if let Some(grace_seconds) = standing.stop.filter(|_| before.stop.is_none()) {
                 return Some((Ok(line(&NoticeLine::Stop { grace_seconds })), self));
+            }
+            if standing.extras != before.extras {
+                // The rest is told with the next line.
+                self.told = Standing { extras: standing.extras, ..before };
+                return Some((Ok(line(&NoticeLine::Extras { usable: standing.extras })), self));
             }
             if standing.until > before.until && standing.stop.is_none() {
                 let max_seconds = self.service.book.length(self.holder, standing);

@@ -20,6 +20,8 @@ pub struct Devices {
     pub held: HashSet<GpuId>,
     /// GPUs of jobs that run on others too which are not there any more, by job. They are taken until the job has ended.
     pub astray: HashMap<u64, Vec<GpuId>>,
+    /// GPUs that jobs have beyond those they asked for, with the job.
+    pub offered: HashMap<GpuId, u64>,
     /// Whether jobs came to or left GPUs since the board showed them.
     pub are_stale: bool,
 }
@@ -28,7 +30,16 @@ impl Devices {
     /// The devices of a machine, before anybody has looked at them.
     pub fn new(machine: Machine, drained: HashSet<GpuId>) -> Self {
         let telemetry = Telemetry::new(machine.devices.len());
-        Self { machine, telemetry, drained, lost: HashSet::new(), held: HashSet::new(), astray: HashMap::new(), are_stale: false }
+        Self {
+            machine,
+            telemetry,
+            drained,
+            lost: HashSet::new(),
+            held: HashSet::new(),
+            astray: HashMap::new(),
+            offered: HashMap::new(),
+            are_stale: false,
+        }
     }
 
     /// The job on a GPU that has lost another of its GPUs.
@@ -38,7 +49,8 @@ impl Devices {
 
     /// What others than jobs hold of a GPU, and memory that is kept free on it.
     pub fn outside(&self, gpu: GpuId, buffer_mib: u32) -> Slice {
-        if self.drained.contains(&gpu) || self.lost.contains(&gpu) || self.held.contains(&gpu) || self.astray_on(gpu).is_some() {
+        let is_lent = self.astray_on(gpu).is_some() || self.offered.contains_key(&gpu);
+        if self.drained.contains(&gpu) || self.lost.contains(&gpu) || self.held.contains(&gpu) || is_lent {
             return WHOLE;
         }
         let strangers = self.telemetry.strangers.get(gpu.index()).copied().unwrap_or_default();

@@ -170,6 +170,8 @@ pub enum Message {
     Flush(Reply<()>),
     /// An administrator sets another policy.
     Policy(String, Caller, Reply<()>),
+    /// A job asks for GPUs beyond its own, or gives some back.
+    Extra(ExtraRequest, Reply<()>),
     /// A job asks for its lease, or has saved its work.
     Lease(LeaseRequest, Reply<()>),
     /// Give back memory that is kept for speed only.
@@ -191,6 +193,20 @@ pub enum LeaseRequest {
         step: u64,
         /// Where they are saved, below the job's folder for checkpoints.
         checkpoint: Option<Box<str>>,
+    },
+}
+
+/// What a job says of GPUs beyond its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExtraRequest {
+    /// The run wants to hear of offers.
+    Listen(LeaseHolder),
+    /// The run uses so many extra GPUs and no more.
+    Keep {
+        /// The run that says so.
+        holder: LeaseHolder,
+        /// How many it still uses.
+        kept: u32,
     },
 }
 

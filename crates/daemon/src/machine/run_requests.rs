@@ -27,6 +27,8 @@ pub struct RunRequests {
     home: NodeName,
     /// The node of each device, by the device's UUID.
     node_of: HashMap<String, NodeName>,
+    /// The devices of each node that are alike, by UUID.
+    alike: Vec<Vec<String>>,
     state_dir: PathBuf,
     log: LogSettings,
     grace_seconds: f64,
@@ -51,6 +53,7 @@ impl RunRequests {
         Self {
             home,
             node_of: devices.map(|(device, node)| (device.uuid.clone(), node.name.clone())).collect(),
+            alike: alike(nodes),
             state_dir,
             log: LogSettings { bytes_max: config.jobs.log_mib << 20, files_max: config.jobs.log_files.saturating_add(1) },
             grace_seconds: config.jobs.grace_seconds,
@@ -121,6 +124,7 @@ impl RunRequests {
             run: key,
             identity,
             places: self.places(record),
+            spare_uuids: self.spare_uuids(record),
             command: self.command(record),
             cwd: PathBuf::from(ask.cwd.to_os()),
             env: run.env.iter().map(|(name, value)| (name.to_os(), value.to_os())).collect(),
@@ -191,6 +195,13 @@ impl RunRequests {
         places
     }
 
+    /// The devices that a run may be offered later: those that are like its own, on the same node.
+    fn spare_uuids(&self, record: &JobRecord) -> Vec<String> {
+        let Some(first) = record.gpu_uuids.first().filter(|_| record.spec.ask.extra_gpus > 0) else { return Vec::new() };
+        let siblings = self.alike.iter().find(|devices| devices.contains(first));
+        siblings.into_iter().flatten().filter(|uuid| !record.gpu_uuids.contains(uuid)).cloned().collect()
+    }
+
     /// What a job can learn of itself from its environment.
     fn variables(&self, record: &JobRecord) -> Vec<(OsString, OsString)> {
         let mut variables: Vec<(OsString, OsString)> = vec![
@@ -213,6 +224,10 @@ impl RunRequests {
             }
             variables.push(("ROTA_CHECKPOINT_DIR".into(), folder.into()));
         }
+        if let Some(budget) = record.spec.ask.budget_seconds {
+            variables.push(("ROTA_BUDGET_SECONDS".into(), budget.to_string().into()));
+            variables.push(("ROTA_EXTRA_GPUS".into(), record.spec.ask.extra_gpus.to_string().into()));
+        }
         if let Some(index) = record.spec.array_index {
             variables.push(("ROTA_ARRAY_INDEX".into(), index.to_string().into()));
         }
@@ -221,6 +236,18 @@ impl RunRequests {
         }
         variables
     }
+}
+
+/// The devices of each node that are alike.
+fn alike(nodes: &[Node]) -> Vec<Vec<String>> {
+    let mut groups = Vec::<(&NodeName, &str, Vec<String>)>::new();
+    for (node, device) in nodes.iter().flat_map(|node| node.devices.iter().map(move |device| (node, device))) {
+        match groups.iter_mut().find(|(name, kind, _)| **name == node.name && *kind == device.name) {
+            Some((_, _, uuids)) => uuids.push(device.uuid.clone()),
+            None => groups.push((&node.name, &device.name, vec![device.uuid.clone()])),
+        }
+    }
+    groups.into_iter().map(|(_, _, uuids)| uuids).collect()
 }
 
 /// The run that a record is about: its last attempt.

@@ -185,7 +185,7 @@ impl<P: Platform> LiveWorld<P> {
         let Some(reading) = &look.reading else { return Slice::default() };
         let rule = &self.config.gpus;
         let uuid = &self.devices.machine.devices[gpu.index()].uuid;
-        let is_at_home = |job: u64| self.records.jobs.get(&job).is_some_and(|record| record.gpu_uuids.contains(uuid));
+        let is_at_home = |job: u64| self.records.jobs.get(&job).is_some_and(|record| record.is_on(uuid));
         let mut memory_mib = 0;
         let mut present = false;
         let mut known_mib = 0;
@@ -303,7 +303,7 @@ impl<P: Platform> LiveWorld<P> {
             let gpu = GpuId::from_index(index);
             let look = self.devices.telemetry.looks.get(index);
             let reading = look.and_then(|look| look.reading.as_ref());
-            let jobs = self.running().filter(|record| record.gpu_uuids.contains(&device.uuid));
+            let jobs = self.running().filter(|record| record.is_on(&device.uuid));
             let jobs = jobs.map(|record| record.id).collect::<Vec<_>>();
             let is_node_up = state.nodes_up[self.devices.machine.cluster.gpus[index].node.index()];
             let state = if self.devices.lost.contains(&gpu) || !is_node_up {

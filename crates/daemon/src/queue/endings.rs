@@ -92,6 +92,9 @@ impl<P: Platform> LiveWorld<P> {
             self.backlog.undelivered.append(&mut kept);
             return;
         }
+        for (before, ..) in &runs {
+            self.free_extras(before, state, events);
+        }
         for gpus in runs.iter().filter_map(|(before, ..)| self.devices.astray.remove(&before.id)).collect::<Vec<_>>() {
             self.occupy_all(gpus.into_iter(), state, events);
         }

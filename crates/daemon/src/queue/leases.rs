@@ -64,7 +64,7 @@ impl<P: Platform> LiveWorld<P> {
     }
 
     /// The job of a lease that is not over.
-    fn lease_of(&self, holder: LeaseHolder) -> Result<Arc<JobRecord>, Refusal> {
+    pub(crate) fn lease_of(&self, holder: LeaseHolder) -> Result<Arc<JobRecord>, Refusal> {
         let record = self.records.jobs.get(&holder.job).ok_or_else(|| no_such_job(holder.job))?;
         if record.attempts != holder.lease || !record.state.has_gpus() {
             let message = format!(

@@ -56,6 +56,7 @@ impl<P: Platform> LiveWorld<P> {
             Message::Tokens(change, reply) => _ = reply.send(self.change_tokens(change)),
             Message::Profiles(caller, reply) => _ = reply.send(Ok(self.profiles_of(&caller))),
             Message::Forget(class, caller, reply) => _ = reply.send(self.forget_profile(class, &caller, state, events)),
+            Message::Extra(request, reply) => _ = reply.send(self.take_extra_request(&request, state, events)),
             Message::Lease(request, reply) => _ = reply.send(self.take_lease_request(request, events)),
             // A daemon that is about to do something else is asked again later.
             Message::Fork(asker) if self.switches.leave.is_none() => self.switches.leave = Some(Leave::Fork(asker)),
@@ -144,7 +145,7 @@ impl<P: Platform> LiveWorld<P> {
         _ = self.commit(news, events);
     }
 
-    fn occupied(&self, gpu: GpuId, state: &State, events: &[Event]) -> Option<QueueEvent> {
+    pub(crate) fn occupied(&self, gpu: GpuId, state: &State, events: &[Event]) -> Option<QueueEvent> {
         let held = self.devices.outside(gpu, self.config.sharing.buffer_mib);
         let told = events.iter().rev().find_map(|event| match event.kind {
             EventKind::Occupied { gpu: other, share, memory_mib } if other == gpu => {

@@ -11,6 +11,7 @@ pub mod commit;
 pub mod endings;
 pub mod estimates;
 pub mod executor_events;
+pub mod extras;
 pub mod gavel_ends;
 pub mod intake;
 pub mod leases;

@@ -51,6 +51,7 @@ impl<P: Platform> LiveWorld<P> {
         }
         let mut events = Vec::new();
         session.world.find_astray(&session.engine.state, &mut events);
+        session.world.find_extras(&session.engine.state, &mut events);
         session.world.find_nodes(&session.engine.state, &mut events);
         for event in &events {
             session.replay(event);

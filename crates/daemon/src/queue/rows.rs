@@ -141,6 +141,7 @@ impl Translator<'_> {
             | EventKind::Overused { .. }
             | EventKind::Leased { .. }
             | EventKind::Progress { .. }
+            | EventKind::Extra { .. }
             | EventKind::PolicySet { .. } => Translated::new(),
         }
     }

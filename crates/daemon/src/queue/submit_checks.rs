@@ -60,6 +60,7 @@ pub fn check(ask: &Submit, command_kib: usize) -> Result<(), Refusal> {
         }
     }
     check_preemption(ask)?;
+    crate::queue::extras::check(ask)?;
     if ask.time_limit_seconds == Some(0.0) {
         return bad("--time-limit: 0 leaves no time to run".to_owned());
     }

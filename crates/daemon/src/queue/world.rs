@@ -13,6 +13,7 @@ use crate::machine::platform::{Caller, Message, Platform, Refusal, RefusalKind};
 use crate::memory::book::MemoryBook;
 use crate::queue::arrays::PendingArray;
 use crate::queue::commit::Journal;
+use crate::queue::extras::ExtraListeners;
 use crate::queue::pace::Pace;
 use crate::queue::records::Records;
 use crate::queue::rows::Rows;
@@ -39,6 +40,7 @@ pub struct LiveWorld<P> {
     pub(crate) memory: MemoryBook,
     pub(crate) switches: Switches,
     pub(crate) pace: Pace,
+    pub(crate) listeners: ExtraListeners,
     pub(crate) board: Arc<Board>,
     /// The leases of running jobs; none where jobs are not real.
     pub(crate) leases: Option<Arc<LeaseBook>>,
@@ -109,6 +111,7 @@ impl<P: Platform> LiveWorld<P> {
             memory,
             switches,
             pace: Pace::default(),
+            listeners: ExtraListeners::default(),
             board,
             leases: None,
             config,
@@ -293,8 +296,21 @@ impl<P: Platform> World for LiveWorld<P> {
                 self.pace.begin_decision(now);
                 return Step::Decide(now);
             }
+            if !due {
+                self.review_extras(state, events);
+                if !events.is_empty() {
+                    return Step::Happened;
+                }
+            }
             let rest = due.then_some(self.pace.rest_until);
-            let timers = self.records.next_timer().into_iter().chain(self.journal.retry_at).chain(plan_at).chain(measure_at);
+            let timers = self
+                .records
+                .next_timer()
+                .into_iter()
+                .chain(self.journal.retry_at)
+                .chain(plan_at)
+                .chain(measure_at)
+                .chain(self.next_withdrawal_end());
             // Messages are taken between two parts of an array, and not waited for.
             let part = (!self.backlog.arrays.is_empty() && self.journal.retry_at.is_none()).then_some(now);
             let until = timers.chain(wait.until.filter(|until| *until > now)).chain(rest).chain(part).min();

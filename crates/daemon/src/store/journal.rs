@@ -4,9 +4,10 @@
 //! known by their UUID. Job records, runs, the scheduler's state and what people are told are folds over it.
 
 use crate::api::JobState;
+use crate::store::extras;
 use crate::store::record::{JobRecord, Spec};
 use rota_core::event::EventKind;
-use rota_core::{End, Hold, JobChange, Realm, StopCause};
+use rota_core::{End, ExtraStep, Hold, JobChange, Realm, StopCause};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -171,6 +172,9 @@ pub fn word(event: &QueueEvent) -> &'static str {
         EventKind::Leased { .. } => "leased",
         EventKind::Committed { .. } => "committed",
         EventKind::Progress { .. } => "progress",
+        EventKind::Extra { step: ExtraStep::Offered, .. } => "offered",
+        EventKind::Extra { step: ExtraStep::Withdrawn, .. } => "withdrawn",
+        EventKind::Extra { step: ExtraStep::Returned, .. } => "returned",
         EventKind::NodeLost { .. } => "node_lost",
         EventKind::NodeReturned { .. } => "node_returned",
         EventKind::Decided { .. } => "decided",
@@ -210,7 +214,9 @@ pub fn detail(event: &QueueEvent) -> Value {
         }),
         EventKind::Held { note, .. } | EventKind::Released { note, .. } => json!({ "by": note.by }),
         EventKind::Overused { used_mib, given_mib, .. } => json!({ "used_mib": used_mib, "given_mib": given_mib }),
-        EventKind::DeviceLost { gpu } | EventKind::DeviceReturned { gpu } => json!({ "uuid": gpu }),
+        EventKind::Extra { gpu, .. } | EventKind::DeviceLost { gpu } | EventKind::DeviceReturned { gpu } => {
+            json!({ "uuid": gpu })
+        }
         EventKind::Drained { gpu, note } | EventKind::Resumed { gpu, note } => json!({ "uuid": gpu, "by": note.by }),
         EventKind::PolicySet { policy, note } => json!({ "policy": policy, "by": note.by }),
         EventKind::NodeLost { node } | EventKind::NodeReturned { node } => json!({ "node": node }),
@@ -255,6 +261,7 @@ pub fn fold(before: Option<&JobRecord>, event: &QueueEvent, stamp: Stamp) -> Opt
             record.progress.checkpoint = checkpoint.as_deref().map(str::to_owned);
         }
         EventKind::Progress { steps, .. } => record.progress.steps_told = Some(*steps),
+        EventKind::Extra { gpu, step, .. } => extras::fold(&mut record.progress.extras, gpu, *step, stamp),
         EventKind::Started { gpus, launch, .. } => {
             record.state = if record.is_claim() { JobState::Running } else { JobState::Starting };
             record.attempts = launch.attempt;
@@ -264,6 +271,7 @@ pub fn fold(before: Option<&JobRecord>, event: &QueueEvent, stamp: Stamp) -> Opt
             (record.started_ns, record.started_at) = (Some(stamp.wall_ns), Some(stamp.at));
             (record.exit_code, record.signal, record.reason) = (None, None, None);
             record.progress.is_leased = false;
+            record.progress.extras.clear();
         }
         EventKind::Stopping { cause, .. } => {
             record.state = JobState::Stopping;
@@ -324,6 +332,7 @@ fn end_record(record: &mut JobRecord, end: End, report: &RunReport, stamp: Stamp
     record.progress.losses += u32::from(is_loss);
     record.failures += u32::from(end == End::Retried);
     record.stop_cause = None;
+    record.progress.extras.clear();
     record.cancel |= end == End::Cancelled && report.by.is_some();
     record.state = match end {
         End::Finished => JobState::Done,

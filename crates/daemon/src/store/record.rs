@@ -2,6 +2,7 @@
 
 use crate::api::text::Text;
 use crate::api::{self, JobState, Submit};
+use crate::store::extras::ExtraGpu;
 use crate::store::journal::{Stamp, Submission};
 use rota_core::StopCause;
 use serde::{Deserialize, Serialize};
@@ -166,6 +167,9 @@ pub struct Progress {
     pub leaves: u32,
     /// How often all work of a run was lost because the job was stopped for others.
     pub losses: u32,
+    /// GPUs that the present run has beyond those it asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extras: Vec<ExtraGpu>,
 }
 
 impl JobRecord {

@@ -35,6 +35,9 @@ impl<P: Platform> LiveWorld<P> {
                 let losses = record.progress.losses;
                 reason = format!("{reason}; it lost its work {losses} times by being stopped for others, so it runs to its end");
             }
+            if let Some(words) = self.extras_in_words(record) {
+                reason = format!("{reason}; {words}");
+            }
             return Ok(Explanation { id, state: record.state, reason, blockers: Vec::new(), earliest_start: None });
         }
         let reasons = self.row(id).filter(|row| row.index() < state.jobs.len()).map(|row| state.why_waiting(row));
@@ -146,6 +149,13 @@ impl<P: Platform> LiveWorld<P> {
         if let Some(job) = self.devices.astray_on(gpu) {
             let text = format!("{name} runs job {job}, which has lost another of its GPUs");
             return Some(Blocker { job: Some(job), ..blocker("gpu", text) });
+        }
+        if let Some(other) = self.devices.offered.get(&gpu).and_then(|job| self.records.jobs.get(job)) {
+            let text = match self.withdrawal_end(other) {
+                Some(_) => format!("{name} is lent to job {}, which gives it back by {}", other.id, self.withdrawal_text(other)),
+                None => format!("{name} is lent to job {}", other.id),
+            };
+            return Some(Blocker { job: Some(other.id), ..blocker("gpu", text) });
         }
         if self.devices.held.contains(&gpu) {
             return Some(blocker("gpu", format!("{name} is still held by the MPS server of jobs that have ended")));

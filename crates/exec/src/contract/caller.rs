@@ -44,6 +44,7 @@ impl<'a> Caller<'a> {
             run,
             identity: self.executor.prepare(run).expect("the run has a place"),
             places: vec![Place { node: node.name, uuids: vec![node.devices[0].uuid.clone()] }],
+            spare_uuids: Vec::new(),
             command: self.harness.command(deed),
             cwd: self.harness.cwd(),
             env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],

@@ -60,6 +60,8 @@ pub struct RunRequest {
     pub identity: RunIdentity,
     /// The nodes of the run, at least one.
     pub places: Vec<Place>,
+    /// The UUIDs of devices that the run may be given later: it sees them from its start, behind its own.
+    pub spare_uuids: Vec<String>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// The working directory.

@@ -11,7 +11,7 @@ type Variable = (OsString, OsString);
 
 /// The environment of a run with its devices. `cuda_names` has the word that CUDA knows each device by.
 pub(crate) fn environment(request: &RunRequest, cuda_names: &HashMap<String, String>, mps: &Mps) -> Vec<Variable> {
-    let uuids = request.places.iter().flat_map(|place| &place.uuids);
+    let uuids = request.places.iter().flat_map(|place| &place.uuids).chain(&request.spare_uuids);
     let devices = uuids.map(|uuid| cuda_names.get(uuid).unwrap_or(uuid).as_str()).collect::<Vec<_>>().join(",");
     let mut own = request.variables.clone();
     own.push(("CUDA_DEVICE_ORDER".into(), "PCI_BUS_ID".into()));

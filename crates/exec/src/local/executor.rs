@@ -98,7 +98,8 @@ impl Shared {
     fn device_filter(&self, request: &RunRequest) -> Option<DeviceFilter> {
         let devices = self.devices();
         let has_files = !devices.is_empty() && devices.iter().all(|device| device.minor.is_some());
-        let is_given = |device: &&Device| request.places.iter().any(|place| place.uuids.contains(&device.uuid));
+        let is_own = |device: &Device| request.places.iter().any(|place| place.uuids.contains(&device.uuid));
+        let is_given = |device: &&Device| is_own(device) || request.spare_uuids.contains(&device.uuid);
         let minors = devices.iter().filter(is_given).filter_map(|device| device.minor).collect();
         let is_wanted = self.settings.hardening.isolates_devices && self.settings.cgroup.is_some();
         (has_files && is_wanted).then_some(DeviceFilter { major: NVIDIA_MAJOR, minors })

@@ -31,6 +31,7 @@ fn request(executor: &mut FakeExecutor, run: RunKey, nodes: &[usize], deed: &Fak
         run,
         identity: executor.prepare(run).unwrap(),
         places: nodes.iter().map(place).collect(),
+        spare_uuids: Vec::new(),
         command: deed.command(),
         cwd: "/".into(),
         env: Vec::new(),

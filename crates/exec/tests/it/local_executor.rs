@@ -40,6 +40,7 @@ fn request(executor: &mut LocalExecutor, folder: &Path, script: &str) -> RunRequ
         run: RUN,
         identity: executor.prepare(RUN).unwrap(),
         places: vec![Place { node: node.name, uuids: node.devices.into_iter().map(|device| device.uuid).collect() }],
+        spare_uuids: Vec::new(),
         command: ["sh", "-c", script].map(Into::into).to_vec(),
         cwd: folder.to_owned(),
         env: vec![

@@ -115,6 +115,12 @@ pub struct SubmitArgs {
     /// An argument that is added to the command when it goes on with what it saved, as --resume
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     pub resume_arg: Option<OsString>,
+    /// How long it trains, as 90, 15m or 2h, all its runs together: told to the job (`rota.adapt`), which ends by itself
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub budget: Option<f64>,
+    /// Offer it up to so many GPUs beyond its own while nobody waits for them; it is asked to give them back, and has its grace time for that
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "budget")]
+    pub extra_gpus: u32,
     /// It is a script with Gavel's iterator: it gets the variables and arguments that Gavel's dispatcher gives, a process for each GPU,
     /// and goes on until it has done all its steps; implies --preemptible
     #[arg(long, requires = "total_steps", conflicts_with_all = ["preempt", "saves_progress"])]

@@ -100,6 +100,8 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
             steps_arg: args.steps_arg.clone(),
             data_dir: args.data_dir.as_ref().map(|dir| Text::from(here.join(dir).as_os_str())),
         }),
+        budget_seconds: args.budget,
+        extra_gpus: args.extra_gpus,
         hold: args.hold,
         grace_seconds: args.grace,
         host_memory_mib: args.host_memory,
