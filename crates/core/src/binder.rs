@@ -57,11 +57,19 @@ impl Binder {
         }
         let accepted = job.gpu_types.iter().map(|&wanted| bound.names.text(wanted)).collect::<Vec<_>>();
         let types = self.types_of(&bound.cluster, job, &accepted, &bound.speeds[speeds as usize])?;
-        let only = (!job.only.is_empty()).then(|| {
+        let is_mixed = job.any_type && job.gpus > 1;
+        let named = if is_mixed && job.only.is_empty() {
+            // Counting GPUs by type is not enough for a gang that spans types: its GPUs are told one by one.
+            let is_accepted = |gpu: &GpuId| types.contains(bound.cluster.gpus[gpu.index()].gpu_type);
+            (0..bound.cluster.gpus.len()).map(GpuId::from_index).filter(is_accepted).collect()
+        } else {
+            job.only.clone()
+        };
+        let only = (!named.is_empty()).then(|| {
             let next = bound.gpu_sets.len() as u32;
-            let row = *self.set_ids.entry(job.only.clone()).or_insert(next);
+            let row = *self.set_ids.entry(named.clone()).or_insert(next);
             if row == next {
-                bound.gpu_sets.push(job.only.clone());
+                bound.gpu_sets.push(named);
             }
             row
         });
@@ -76,6 +84,7 @@ impl Binder {
             types,
             speeds,
             only,
+            is_mixed,
             class: shares.then_some(class),
         };
         let next = ShapeId(bound.shapes.len() as u32);
@@ -180,6 +189,7 @@ impl Binder {
         let mut types = TypeSet::EMPTY;
         let mut largest_memory = 0;
         let mut largest_pools = Vec::new();
+        let (mut spanned, mut together) = (TypeSet::EMPTY, 0);
         for (index, kind) in cluster.types.iter().enumerate() {
             let nodes = &self.counts[index];
             let reach = if job.nodes_max == 0 { nodes.len() } else { nodes.len().min(job.nodes_max as usize) };
@@ -193,9 +203,16 @@ impl Binder {
             }
             largest_memory = largest_memory.max(kind.memory_mib);
             largest_pools.push(format!("{most} {}", kind.name));
+            if kind.memory_mib >= job.memory_mib {
+                spanned.insert(GpuTypeId::from_index(index));
+                together += most;
+            }
             if most >= job.gpus && kind.memory_mib >= job.memory_mib {
                 types.insert(GpuTypeId::from_index(index));
             }
+        }
+        if job.any_type && job.gpus > 1 && together >= job.gpus {
+            return Ok(spanned);
         }
         if !types.is_empty() {
             return Ok(types);

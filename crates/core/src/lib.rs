@@ -15,6 +15,7 @@ pub mod id;
 pub mod job;
 pub mod mersenne;
 pub mod names;
+pub mod nearest;
 pub mod pair_parts;
 pub mod plan;
 pub mod price;
@@ -35,6 +36,7 @@ pub use event::{End, Event, EventKind, GpuList, Hold, JobChange, JobList, Realm,
 pub use id::{GpuId, GpuTypeId, JobId, NodeId};
 pub use job::{Dependency, DependencyCondition, Job, MilliGpu};
 pub use names::{Name, Names};
+pub use nearest::nearest;
 pub use pair_parts::PairParts;
 pub use plan::{Plan, Promise, Start};
 pub use price::{PriceError, PriceSeries, PriceTable};

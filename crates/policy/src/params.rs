@@ -18,11 +18,11 @@ pub struct Param {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// No policy of that name.
-    #[error("unknown policy `{given}`; known are {known}")]
+    #[error("unknown policy `{given}`; {known}")]
     UnknownPolicy {
         /// What was written.
         given: String,
-        /// All names.
+        /// The name that was probably meant, or all names.
         known: String,
     },
     /// The policy has no such parameter.
