@@ -181,7 +181,8 @@ def make_wheel(out: Path, binary: Path) -> None:
         for name, content in files.items():
             entry = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o755 if name.endswith("/scripts/rota") else 0o644) << 16
+            # Installers ask whether it is a plain file before they make it a program.
+            entry.external_attr = (0o100755 if name.endswith("/scripts/rota") else 0o100644) << 16
             wheel.writestr(entry, content)
 
 

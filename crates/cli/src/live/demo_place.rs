@@ -101,5 +101,9 @@ pub fn own_name() -> String {
         return "rota".to_owned();
     }
     let here = std::env::current_dir().unwrap_or_default();
-    own.strip_prefix(&here).unwrap_or(&own).display().to_string()
+    match own.strip_prefix(&here) {
+        Ok(below) if below.components().count() == 1 => format!("./{}", below.display()),
+        Ok(below) => below.display().to_string(),
+        Err(_) => own.display().to_string(),
+    }
 }

@@ -48,6 +48,23 @@ fn clock_time_at(then: jiff::Timestamp, now: &jiff::Zoned) -> String {
     format!("{} ({distance})", local.strftime(format))
 }
 
+/// A text of the daemon's with its moments by the local clock.
+pub fn with_local_times(text: &str) -> String {
+    let word = |word: &str| {
+        let bare = word.trim_end_matches([',', ';', '.', ')']);
+        match bare.parse::<jiff::Timestamp>() {
+            Ok(moment) => {
+                let local = moment.to_zoned(jiff::tz::TimeZone::system());
+                let is_today = local.date() == jiff::Zoned::now().date();
+                let shown = local.strftime(if is_today { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" });
+                format!("{shown}{}", &word[bare.len()..])
+            }
+            Err(_) => word.to_owned(),
+        }
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
 /// A length of time, with tenths where they matter.
 pub fn seconds_text(seconds: f64) -> String {
     if seconds < 10.0 { format!("{seconds:.1} s") } else { span(seconds.round() as i64) }
@@ -101,6 +118,12 @@ mod tests {
         let narrow = columns(&rows, 80);
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
         assert!(columns(&rows, 500).contains(&"w".repeat(300)));
+    }
+
+    #[test]
+    fn moments_in_reasons_are_by_the_local_clock() {
+        let shown = with_local_times("0 of 4 free; starts about 2001-02-03T04:05:06.789Z, or later");
+        assert!(shown.starts_with("0 of 4 free; starts about 2001-02-0") && shown.ends_with(":05, or later"), "{shown}");
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub struct ProfilesArgs {
 /// `rota top`.
 #[derive(Args)]
 #[command(after_help = "\
-Keys: arrows select, enter says why, l shows the log, c cancels, h holds, r releases, ? lists all keys, q quits.
+Keys: arrows select, enter says why, l shows the log, c cancels, h holds, r releases, / finds, s sorts, x folds groups, + and - change
+the priority, ? lists all keys, q quits.
 NO_COLOR=1 draws without colours.")]
 pub struct TopArgs {
     #[command(flatten)]

@@ -3,7 +3,7 @@
 use super::select::{Purpose, escaped, select};
 use crate::live::args::QueueArgs;
 use crate::live::client::Client;
-use crate::live::text::{ago, columns, command_line, state_word};
+use crate::live::text::{ago, columns, command_line, state_word, with_local_times};
 use crate::output;
 use anyhow::bail;
 use rota_daemon::api::{Group, GroupCounts, Job, JobState};
@@ -107,7 +107,7 @@ fn job_row(job: &Job) -> Vec<String> {
         _ => format!("({})", job.gpus_requested),
     };
     let name = job.name.clone().unwrap_or_else(|| command_line(&job.command));
-    let why = job.reason.clone().unwrap_or_default();
+    let why = job.reason.as_deref().map(with_local_times).unwrap_or_default();
     vec![job.id.to_string(), state_word(job.state), job.user.clone(), gpus, ago(since), name, why]
 }
 

@@ -30,7 +30,7 @@ pub fn check(ask: &Submit, is_forced: bool) -> anyhow::Result<Vec<String>> {
         return Ok(warnings);
     }
     let hint = if is_path { String::new() } else { suggestion(&text, ask) };
-    bail!("there is no program `{text}` {place}{hint}; --force submits it anyway")
+    bail!("there is no program `{text}` {place}{hint} (--force submits it anyway)")
 }
 
 /// Marks in the command that stand for no parameter.

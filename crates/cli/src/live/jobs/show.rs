@@ -4,7 +4,7 @@ use super::group::show_group;
 use super::select::{Purpose, select};
 use crate::live::args::{JobArgs, JobWord, LogsArgs, SelectArgs};
 use crate::live::client::Client;
-use crate::live::text::{clock_time, command_line};
+use crate::live::text::{clock_time, command_line, with_local_times};
 use crate::output;
 use anyhow::bail;
 use rota_daemon::api::{Explanation, Job};
@@ -63,8 +63,8 @@ pub fn explain(args: &JobArgs) -> anyhow::Result<()> {
     if args.json {
         return output::print_json(&why);
     }
-    let mut lines = vec![format!("job {} ({}): {}", why.id, why.state.word(), why.reason)];
-    lines.extend(why.blockers.iter().map(|blocker| format!("  {}: {}", blocker.kind, blocker.text)));
+    let mut lines = vec![format!("job {} ({}): {}", why.id, why.state.word(), with_local_times(&why.reason))];
+    lines.extend(why.blockers.iter().map(|blocker| format!("  {}: {}", blocker.kind, with_local_times(&blocker.text))));
     lines.extend(why.earliest_start.map(|at| format!("earliest start known: {}", clock_time(&at))));
     output::print(&lines.join("\n"))
 }

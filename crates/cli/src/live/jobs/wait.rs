@@ -1,6 +1,6 @@
 //! `rota wait`: stays until jobs have ended, also when the daemon is restarted meanwhile.
 
-use super::select::{Purpose, select};
+use super::select::{Purpose, counted, select};
 use crate::live::args::{JobWord, WaitArgs};
 use crate::live::client::{Client, Failure};
 use crate::output;
@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 
 /// How long a daemon that was there may be away before a command that waits for a job gives up.
 pub const ABSENCE_MAX: Duration = Duration::from_mins(1);
+
+/// Jobs that ended badly and are told one by one.
+const TOLD_MAX: usize = 10;
 
 /// Waits until all jobs are over; exit code 0 if all ended with 0.
 pub fn wait(args: &WaitArgs) -> anyhow::Result<ExitCode> {
@@ -25,7 +28,11 @@ pub fn wait(args: &WaitArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         output::print_json(&jobs)?;
     } else {
-        for job in jobs.iter().filter(|job| job.state != JobState::Done) {
+        let bad = jobs.iter().filter(|job| job.state != JobState::Done).collect::<Vec<_>>();
+        if bad.len() > TOLD_MAX {
+            output::remark(&format!("{} jobs: {}", jobs.len(), counted(&jobs)));
+        }
+        for job in bad.iter().take(TOLD_MAX) {
             let why = job.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
             output::remark(&format!("job {}: {}{why}", job.id, job.state.word()));
         }

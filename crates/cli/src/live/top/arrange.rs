@@ -119,3 +119,68 @@ fn says(job: &Job, text: &str) -> bool {
     let has = |word: &str| word.to_lowercase().contains(text);
     text.is_empty() || has(&job.id.to_string()) || has(&job_name(job)) || has(&plain(&job.user)) || has(job.state.word())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::app::News;
+    use super::super::fixtures::{app, gpu, hit, job, room, shown, sight};
+    use super::super::input::Effect;
+    use super::*;
+    use crossterm::event::KeyCode::{Char, Down, Enter, Esc};
+
+    #[test]
+    fn left_alone_it_stays_on_the_top_active_row() {
+        let mut app = room();
+        assert_eq!(app.selected, Some(17));
+        let later = |first: JobState, second: JobState| {
+            let over = (30..60).map(|id| job(id, JobState::Done, "old"));
+            let jobs = over.chain([job(17, first, "train-llama"), job(18, second, "evaluate")]).collect();
+            News::Seen(Box::new(sight(vec![gpu(0)], jobs)))
+        };
+        app.take(later(JobState::Done, JobState::Running));
+        assert_eq!(app.selected, Some(18));
+        assert!(shown(&mut app, 80, 24).iter().any(|row| row.contains("evaluate") && row.contains("running")));
+        // A job that the user chose and that ends does not take the list along to its end.
+        app.take(later(JobState::Running, JobState::Running));
+        hit(&mut app, &[Down]);
+        assert_eq!(app.selected, Some(18));
+        app.take(later(JobState::Running, JobState::Done));
+        assert_eq!(app.selected, Some(17));
+    }
+
+    fn member(id: u64, state: JobState) -> Job {
+        Job { group: Some(7), ..job(id, state, &format!("bert[{id}]")) }
+    }
+
+    #[test]
+    fn a_group_is_one_row_that_unfolds_and_is_acted_upon_as_a_whole() {
+        let jobs = vec![member(7, JobState::Waiting), member(8, JobState::Running), member(9, JobState::Waiting)];
+        let mut app = app(vec![gpu(0)], jobs);
+        assert_eq!((app.jobs.len(), app.jobs[0].name.as_deref()), (1, Some("bert (3 jobs)")));
+        assert_eq!(hit(&mut app, &[Char('c'), Char('y')]), Effect::ActOnGroup(super::super::app::Verb::Cancel, 7));
+        hit(&mut app, &[Char('x')]);
+        assert_eq!(app.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [8, 7, 9]);
+        assert_eq!(hit(&mut app, &[Char('c'), Char('y')]), Effect::Act(super::super::app::Verb::Cancel, 8));
+        hit(&mut app, &[Char('x')]);
+        assert_eq!(app.jobs.len(), 1);
+    }
+
+    #[test]
+    fn jobs_are_found_sorted_and_given_another_priority() {
+        let mut app = room();
+        hit(&mut app, &[Char('/'), Char('E'), Char('v'), Enter]);
+        assert_eq!(app.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [18]);
+        assert_eq!(hit(&mut app, &[Char('+')]), Effect::Prioritise(18, 1));
+        hit(&mut app, &[Esc]);
+        assert_eq!(app.jobs.len(), 4);
+        assert_eq!(hit(&mut app, &[Char('-')]), Effect::None, "it runs");
+        let mut jobs = vec![job(1, JobState::Waiting, "b"), job(2, JobState::Waiting, "a"), job(3, JobState::Waiting, "c")];
+        jobs[2].priority = 5;
+        let mut app = super::super::fixtures::app(Vec::new(), jobs);
+        let order = |app: &super::super::app::App| app.jobs.iter().map(|job| job.id).collect::<Vec<_>>();
+        hit(&mut app, &[Char('s'), Char('s')]);
+        assert_eq!((app.arrangement.sort, order(&app)), (Sort::Priority, vec![3, 1, 2]));
+        hit(&mut app, &[Char('s')]);
+        assert_eq!(order(&app), [2, 1, 3]);
+    }
+}

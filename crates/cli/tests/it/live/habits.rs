@@ -7,7 +7,20 @@ use std::process::{Command, Stdio};
 #[test]
 fn a_command_needs_no_dashes_and_the_usual_short_names_work() {
     let daemon = Daemon::start("a100:1");
-    let id = daemon.json(&["add", "--json", "-n", "short", "--memory", "8G", "--time-limit", "01:00:00", "sh", "-c", "echo $0", "--json"]);
+    let id = daemon.json(&[
+        "add",
+        "--json",
+        "-n",
+        "short",
+        "--memory",
+        "8G",
+        "--time-limit",
+        "01:00:00",
+        "sh",
+        "-c",
+        "echo $0",
+        "--json",
+    ]);
     let id = id["id"].as_u64().unwrap();
     let job = daemon.wait_one(id);
     assert_eq!((&job["memory_mib"], &job["time_limit_seconds"], &job["name"]), (&8192.into(), &3600.0.into(), &"short".into()));

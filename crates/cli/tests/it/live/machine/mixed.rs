@@ -58,7 +58,8 @@ fn a_4090_beside_a_3090_is_two_gpus_for_whom_says_so() {
 #[test]
 fn two_v100_with_a_little_less_memory_on_one_are_one_type() {
     let names = ["GPU-00000000-0000-0000-0000-00000000000a", "GPU-00000000-0000-0000-0000-00000000000b"];
-    let machine = Machine::of(vec![card(names[0], "Tesla V100-SXM2-16GB", 16_280), card(names[1], "Tesla V100-SXM2-16GB", 16_160)]);
+    let machine =
+        Machine::of(vec![card(names[0], "Tesla V100-SXM2-16GB", 16_280), card(names[1], "Tesla V100-SXM2-16GB", 16_160)]);
     let daemon = machine.daemon("");
     assert_eq!(types(&daemon), ["v100", "v100"]);
     let both = daemon.shell(&["-g", "2"], "true");
