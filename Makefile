@@ -13,26 +13,18 @@ GYM := target/gym
 # Browser tests drive the system's Chromium.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD = 1
 
-# What the example queue of `make run` keeps.
-STATE ?= .rota
+# A page that came with the sources is not built again.
+PAGE_SHIPPED := $(wildcard web/dist.shipped)
 
-.PHONY: run demo build web test lint parity bench chaos chaos-leases fuzz tools lint-tools python-tools browser torch gym node clean
+.PHONY: run quick demo build dist dist-check web test lint parity bench chaos chaos-leases fuzz tools lint-tools python-tools browser torch gym node clean
 
-run: build
-	@if $(ROTA) status --state $(STATE) >/dev/null 2>&1; then echo "a queue already runs on $(STATE)"; \
-	elif nvidia-smi -L >/dev/null 2>&1; then $(ROTA) up --detach --state $(STATE); \
-	else echo "no GPU here: the queue gets virtual ones, with real processes"; $(ROTA) up --detach --state $(STATE) --virtual-gpus a100:2,t4:2; fi
-	@for work in matmul cnn lstm boosting; do \
-	  $(ROTA) submit --state $(STATE) --name $$work --estimate 30s -- python3 examples/workloads/$$work.py --epochs 4 --id $$$$ >/dev/null; done
-	@$(ROTA) submit --state $(STATE) --name wide -g 2 --estimate 10s -- sleep 10 >/dev/null
-	@$(ROTA) submit --state $(STATE) --name after --after 1:any -- echo "the first job is over" >/dev/null
-	@$(ROTA) status --state $(STATE)
-	@echo
-	@$(ROTA) queue --state $(STATE)
-	@echo
-	@echo "Look with:  $(ROTA) top --state $(STATE)      or queue, explain ID, logs -f ID, gpus"
-	@echo "Submit:     $(ROTA) submit --state $(STATE) -- COMMAND"
-	@echo "Stop:       $(ROTA) down --state $(STATE)"
+# The first look: a queue with virtual GPUs, example jobs and the dashboard, until Ctrl-C. It is built in a hurry; `make build` makes
+# the program that is shipped and measured.
+run: quick
+	@target/quick/rota demo
+
+quick: web
+	$(CARGO) build --profile quick --locked -p rota
 
 demo: build
 	$(ROTA) sim --trace scenarios/classroom.toml --cluster t4:4 --policy fcfs --place best-fit
@@ -47,9 +39,21 @@ demo: build
 build: web
 	$(CARGO) build --release --locked
 
+# What is shipped, in the folder `dist`: an archive, a Debian package, a wheel, the sources, dependencies with licences, checksums.
+dist: build
+	python3 packaging/dist.py --binary $(ROTA) --out dist
+
+# The same packages of the program that tests were run with, each installed into an empty place, where it runs a job.
+dist-check:
+	python3 tests/dist/dist.py target/debug/rota
+
 # The dashboard; the next build takes it into the binary.
+ifeq ($(PAGE_SHIPPED),)
 web: node
 	cd web && npm ci --no-audit --no-fund && npm run build
+else
+web:
+endif
 
 # Property tests draw the same cases in every run of `make test`, so that a change is judged by what it changed; `make fuzz` draws others.
 test: export PROPTEST_RNG_SEED ?= 1
@@ -59,6 +63,7 @@ test: tools python-tools browser web torch gym
 	# It leaves the binary that the tests below use in target/debug.
 	$(CARGO) nextest run --workspace --locked -E 'not test(/^parity/) & not test(/::parity/)'
 	python3 tests/chaos/chaos.py target/debug/rota --rounds 20 --seconds 30 --seed 1
+	$(MAKE) dist-check
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
 	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training tests.growth tests.growth_loop

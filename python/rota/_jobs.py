@@ -30,6 +30,10 @@ class Job(Record):
 
     id: int
     name: Optional[str]
+    """Its name; in an array or a sweep with its index or its parameters, as `bert[lr=0.1,seed=2]`."""
+    group: Optional[int]
+    """The group it belongs to: an array, a sweep or a batch."""
+    array_index: Optional[int]
     user: str
     project: Optional[str]
     state: State

@@ -29,6 +29,7 @@ class JobOptions(TypedDict, total=False):
         exclusive     nobody else on its GPUs, even if memory or share are given
         gpu_ids       the only GPUs it may use, by index
         gpu_types     types it accepts, as "a100" or ["a100", "h100"]
+        any_type      its GPUs may be of several types, where no type has enough of them
         mps           it shares its GPU through NVIDIA's MPS, with jobs of the same user
         threads_percent  part of the GPU's threads it may use under MPS
         buffer        MiB to add to what `memory="auto"` predicts
@@ -72,6 +73,7 @@ class JobOptions(TypedDict, total=False):
     exclusive: bool
     gpu_ids: Iterable[int]
     gpu_types: Union[str, Iterable[str]]
+    any_type: bool
     mps: bool
     threads_percent: Optional[int]
     buffer: Optional[int]
@@ -135,6 +137,7 @@ _SENT: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "cpus": ("cpus", float),
     "gpu_ids": ("gpu_ids", list),
     "gpu_types": ("gpu_types", _types),
+    "any_type": ("any_type", bool),
     "buffer": ("buffer_mib", int),
     "host_memory": ("host_memory_mib", int),
     "deadline": ("deadline", rfc3339),
@@ -159,7 +162,8 @@ def submission(
     """The body of a submit."""
     for name in options:
         if name not in _SENT and name not in _TAKEN_APART:
-            near = difflib.get_close_matches(name, [*_SENT, *_TAKEN_APART], 1)
+            # `gpus` is an argument of its own, and nearer to `gpu` than `gpu_ids` is.
+            near = difflib.get_close_matches(name, ["gpus", "command", "array", "params", *_SENT, *_TAKEN_APART], 1)
             hint = f"; is `{near[0]}` meant?" if near else ": `help(rota.JobOptions)` lists those there are"
             raise TypeError(f"a job has no option `{name}`{hint}")
     arguments: Iterable[Argument] = ("/bin/sh", "-c", command) if isinstance(command, str) else command

@@ -88,6 +88,8 @@ class Jobs(DaemonTest):
         self.client.wait(learned)
 
     def test_an_option_that_is_not_there_is_named(self) -> None:
+        with self.assertRaisesRegex(TypeError, "no option `gpu`; is `gpus` meant"):
+            self.client.submit("true", gpu=2)  # type: ignore[call-arg]
         with self.assertRaisesRegex(TypeError, "no option `timelimit`; is `time_limit` meant"):
             self.client.submit(["true"], timelimit=3)  # type: ignore[call-arg]
         with self.assertRaisesRegex(TypeError, "no option `xyz`: .*JobOptions"):

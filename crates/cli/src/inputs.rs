@@ -178,6 +178,12 @@ pub fn unknown_to_table(bound: &Bound, table: &ThroughputTable) -> Option<String
     let known = table.gpu_types();
     let missing = bound.cluster.types.iter().map(|kind| kind.name.as_str()).filter(|name| !known.contains(name));
     let missing = missing.collect::<Vec<_>>().join(", ");
-    (bound.throughput_source.is_some() && !missing.is_empty())
-        .then(|| format!("the throughput table has no GPU type {missing}: jobs given in steps do not run there"))
+    let knows_one = bound.cluster.types.iter().any(|kind| known.contains(&kind.name.as_str()));
+    (bound.throughput_source.is_some() && !missing.is_empty()).then(|| {
+        if knows_one {
+            format!("the throughput table has no GPU type {missing}: jobs given in steps run on the other types only")
+        } else {
+            format!("the throughput table has no GPU type {missing}: jobs given in steps go by the durations that the trace has")
+        }
+    })
 }

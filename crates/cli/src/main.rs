@@ -17,6 +17,7 @@ mod sweep;
 mod traces;
 
 use args::{Cli, Command};
+use rota_daemon::api::JobVerb;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -46,6 +47,8 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
             rota_daemon::keep();
             return Ok(ExitCode::SUCCESS);
         }
+        Command::Demo(args) => return live::daemon::demo(args),
+        Command::Complete { words } => return live::complete::complete(words),
         Command::Sim(args) => simulate::run(args),
         Command::Sweep(args) => sweep::run(args),
         Command::Trace(args) => traces::run(args),
@@ -73,11 +76,11 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => live::jobs::explain(args),
         Command::Predict(args) => live::predict::run(args),
         Command::Logs(args) => live::jobs::logs(args),
-        Command::Cancel(args) => live::jobs::act(args, "cancel"),
-        Command::Hold(args) => live::jobs::act(args, "hold"),
-        Command::Release(args) => live::jobs::act(args, "release"),
+        Command::Cancel(args) => live::jobs::act(args, JobVerb::Cancel),
+        Command::Hold(args) => live::jobs::act(args, JobVerb::Hold),
+        Command::Release(args) => live::jobs::act(args, JobVerb::Release),
         Command::Priority(args) => live::jobs::prioritise(args),
-        Command::Retry(args) => live::jobs::act(args, "retry"),
+        Command::Retry(args) => live::jobs::act(args, JobVerb::Retry),
         Command::Token(args) => live::daemon::token(&args.verb),
         Command::History(args) => live::past::history(args),
         Command::Report(args) => live::past::report(args),

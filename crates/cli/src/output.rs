@@ -44,7 +44,19 @@ pub fn progress(total: u64, unit: &str) -> ProgressBar {
 /// The width to draw in: the terminal's, or 100 columns where there is none.
 pub fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    columns.unwrap_or(100).clamp(40, 200)
+    columns.or_else(terminal_width).unwrap_or(100).clamp(40, 200)
+}
+
+/// The width of tables: the terminal's. What goes to a file or another program is never cut.
+pub fn table_width() -> usize {
+    terminal_width().map_or(usize::MAX, |width| width.max(40))
+}
+
+fn terminal_width() -> Option<usize> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
 }
 
 /// Makes a directory and proves that it can be written, before any long work is done for it.

@@ -48,6 +48,39 @@ pub fn man(args: &ManArgs) -> anyhow::Result<()> {
     output::print(&format!("{count} pages in {}", args.out.display()))
 }
 
+/// Completions of jobs, names, states and policies, which only the queue knows. Where it knows none, the rest of the script completes.
+const LIVE_BASH: &str = r#"
+_rota_live() {
+    local line="${COMP_LINE:0:$COMP_POINT}" current word found
+    current="${line##*[[:space:]]}"
+    local -a typed
+    read -ra typed <<< "$line"
+    [[ "$line" == *[[:space:]] ]] && typed+=("")
+    found=$("${typed[0]}" __complete -- "${typed[@]:1}" 2>/dev/null)
+    if [[ -z "$found" ]]; then
+        _rota "$@"
+        return
+    fi
+    COMPREPLY=()
+    # bash takes the part before a colon for a word of its own.
+    while IFS= read -r word; do COMPREPLY+=("${word#"${current%"${current##*:}"}"}"); done <<< "$found"
+}
+complete -F _rota_live -o bashdefault -o default rota
+"#;
+
+const LIVE_ZSH: &str = r#"
+_rota_live() {
+    local -a found
+    found=(${(f)"$(${words[1]} __complete -- ${words[2,CURRENT]} 2>/dev/null)"})
+    if (( $#found )); then compadd -- $found; else _rota "$@"; fi
+}
+compdef _rota_live rota
+"#;
+
+const LIVE_FISH: &str = r#"
+complete -c rota -a '(rota __complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
+"#;
+
 fn script(shell: Shell) -> Vec<u8> {
     use clap_complete::{generate, shells};
     let mut command = visible(&Cli::command());
@@ -57,6 +90,11 @@ fn script(shell: Shell) -> Vec<u8> {
         Shell::Zsh => generate(shells::Zsh, &mut command, "rota", &mut script),
         Shell::Fish => generate(shells::Fish, &mut command, "rota", &mut script),
     }
+    script.extend_from_slice(match shell {
+        Shell::Bash => LIVE_BASH.as_bytes(),
+        Shell::Zsh => LIVE_ZSH.as_bytes(),
+        Shell::Fish => LIVE_FISH.as_bytes(),
+    });
     script
 }
 

@@ -74,11 +74,19 @@ impl Binder {
         }
         let accepted = job.gpu_types.iter().map(|&wanted| bound.names.text(wanted)).collect::<Vec<_>>();
         let types = self.types_of(&bound.cluster, job, &accepted, &bound.speeds[speeds as usize])?;
-        let only = (!job.only.is_empty()).then(|| {
+        let is_mixed = job.any_type && job.gpus > 1;
+        let named = if is_mixed && job.only.is_empty() {
+            // Counting GPUs by type is not enough for a gang that spans types: its GPUs are told one by one.
+            let is_accepted = |gpu: &GpuId| types.contains(bound.cluster.gpus[gpu.index()].gpu_type);
+            (0..bound.cluster.gpus.len()).map(GpuId::from_index).filter(is_accepted).collect()
+        } else {
+            job.only.clone()
+        };
+        let only = (!named.is_empty()).then(|| {
             let next = bound.gpu_sets.len() as u32;
-            let row = *self.set_ids.entry(job.only.clone()).or_insert(next);
+            let row = *self.set_ids.entry(named.clone()).or_insert(next);
             if row == next {
-                bound.gpu_sets.push(job.only.clone());
+                bound.gpu_sets.push(named);
             }
             row
         });
@@ -93,6 +101,7 @@ impl Binder {
             types,
             speeds,
             only,
+            is_mixed,
             class: shares.then_some(class),
         };
         Ok((self.shape_row(bound, shape), class))
@@ -253,11 +262,20 @@ impl Binder {
             return Err(BindProblem::UnknownGpu { given: gpu.0, count: cluster.gpus.len() });
         }
         let mut types = TypeSet::EMPTY;
+        let (mut spanned, mut together) = (TypeSet::EMPTY, 0);
         for (index, kind) in cluster.types.iter().enumerate() {
             let most = self.most_of_type(cluster, job, wanted, speeds, index);
-            if most >= job.gpus.max(1) && kind.memory_mib >= job.memory_mib {
+            if most == 0 || kind.memory_mib < job.memory_mib {
+                continue;
+            }
+            spanned.insert(GpuTypeId::from_index(index));
+            together += most;
+            if most >= job.gpus {
                 types.insert(GpuTypeId::from_index(index));
             }
+        }
+        if job.any_type && job.gpus > 1 && together >= job.gpus {
+            return Ok(spanned);
         }
         if types.is_empty() { Err(self.misfit(cluster, job, wanted, speeds)) } else { Ok(types) }
     }

@@ -155,7 +155,8 @@ fn check_start(snapshot: &Snapshot<'_>, start: &crate::Start, stopped: &HashSet<
         nodes.insert(place.node);
         types.insert(place.gpu_type);
     }
-    if types.len() != 1 || !types.iter().all(|&gpu_type| snapshot.bound.shape(job).types.contains(gpu_type)) {
+    let is_mixed = snapshot.bound.shape(job).is_mixed;
+    if (types.len() != 1 && !is_mixed) || !types.iter().all(|&gpu_type| snapshot.bound.shape(job).types.contains(gpu_type)) {
         return Err(Violation::GpuType(job));
     }
     if spec.nodes_max > 0 && nodes.len() > spec.nodes_max as usize {

@@ -67,7 +67,7 @@ pub struct Job {
     pub kind: Name,
     /// When it is submitted.
     pub arrival: Time,
-    /// Gang size: GPUs it needs at once, all of one type.
+    /// Gang size: GPUs it needs at once, all of one type unless [`Job::any_type`] says otherwise.
     pub gpus: u32,
     /// GPU types it accepts; empty means any.
     pub gpu_types: Box<[Name]>,
@@ -108,6 +108,8 @@ pub struct Job {
     pub saves_progress: bool,
     /// The only GPUs it may use; empty means any.
     pub only: Box<[GpuId]>,
+    /// Whether its gang may span several GPU types. One type is preferred where it has enough GPUs.
+    pub any_type: bool,
 }
 
 impl Job {
@@ -141,6 +143,7 @@ impl Job {
             preemptible: true,
             saves_progress: true,
             only: Box::default(),
+            any_type: false,
         }
     }
 

@@ -110,6 +110,8 @@ pub struct Shape {
     pub speeds: u32,
     /// The only GPUs it may use, if not all: its row in [`Bound::gpu_sets`].
     pub only: Option<u32>,
+    /// Whether a gang may span several of the types.
+    pub is_mixed: bool,
     /// The class of its jobs, where they share GPUs and something is known of their speeds beside others.
     pub class: Option<ClassId>,
 }

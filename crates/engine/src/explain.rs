@@ -108,7 +108,8 @@ impl State {
                 *free_of_type.entry(place.gpu_type).or_insert(0_u32) += 1;
             }
         }
-        if free_of_type.values().any(|free| *free >= shape.gpus) {
+        let together = shape.is_mixed && free.len() >= shape.gpus as usize;
+        if together || free_of_type.values().any(|free| *free >= shape.gpus) {
             WaitReason::Order { free }
         } else {
             WaitReason::Gpus { free, blocked }

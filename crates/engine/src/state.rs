@@ -425,7 +425,10 @@ impl State {
         let cluster = &self.bound.cluster;
         let first = &cluster.gpus[state.gpus[0].index()];
         let gpu_type = first.gpu_type;
-        let mut speed = self.bound.speeds(job)[gpu_type.index()];
+        let speeds = self.bound.speeds(job);
+        // A gang goes as fast as its slowest.
+        let speed_on = |gpu: &GpuId| speeds[cluster.gpus[gpu.index()].gpu_type.index()];
+        let mut speed = state.gpus.iter().map(speed_on).fold(f64::INFINITY, f64::min);
         if let Some(parts) = &self.bound.class(job).spread_part
             && state.gpus.iter().any(|gpu| cluster.gpus[gpu.index()].node != first.node)
         {
@@ -435,7 +438,6 @@ impl State {
             speed *= part.0;
         }
         if let Some(class) = self.bound.shape(job).class {
-            // A gang goes as fast as its slowest.
             let others = |gpu: &GpuId| self.sharers[gpu.index()].iter().filter(|other| **other != job);
             let classes = |gpu| others(gpu).map(|other| self.bound.class_of[other.index()]);
             let pace = |gpu| self.bound.pair_parts.pace(class, classes(gpu), gpu_type);

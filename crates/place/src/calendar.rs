@@ -96,8 +96,12 @@ impl Calendar {
 /// The GPUs of a type that a job may use.
 fn usable_gpus(draft: &Draft<'_>, job: JobId, gpu_type: GpuTypeId) -> Vec<GpuId> {
     let bound = draft.snapshot.bound;
-    let is_of_type = |gpu: &GpuId| bound.cluster.gpus[gpu.index()].gpu_type == gpu_type;
-    match bound.only(bound.shape(job)) {
+    let shape = bound.shape(job);
+    let is_of_type = |gpu: &GpuId| {
+        let found = bound.cluster.gpus[gpu.index()].gpu_type;
+        found == gpu_type || (shape.is_mixed && shape.types.contains(found))
+    };
+    match bound.only(shape) {
         Some(only) => only.iter().copied().filter(is_of_type).collect(),
         None => (0..bound.cluster.gpus.len()).map(GpuId::from_index).filter(is_of_type).collect(),
     }

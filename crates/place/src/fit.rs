@@ -17,8 +17,22 @@ pub struct Chooser<'a> {
     pub stream: &'a mut RandomStream,
 }
 
-/// The gang that a job of this shape would get on this type.
+/// The gang that a job of this shape would get on this type. One that may span types gets GPUs of one type where it can.
 pub fn find(pool: &Pool, bound: &Bound, shape: &Shape, gpu_type: GpuTypeId, chooser: &mut Chooser<'_>) -> Option<GpuList> {
+    let alone = find_alone(pool, bound, shape, gpu_type, chooser);
+    if !shape.is_mixed || alone.is_some() {
+        return alone;
+    }
+    let others = || shape.types.iter().filter(|other| *other != gpu_type);
+    others().find_map(|other| find_alone(pool, bound, shape, other, chooser)).or_else(|| {
+        let mut eligible = eligible_gpus(pool, bound, shape, gpu_type);
+        others().for_each(|other| eligible.extend(eligible_gpus(pool, bound, shape, other)));
+        (eligible.len() >= shape.gpus as usize).then(|| first_of(&eligible, pool, shape)).flatten()
+    })
+}
+
+/// The gang that a job would get on one type alone.
+fn find_alone(pool: &Pool, bound: &Bound, shape: &Shape, gpu_type: GpuTypeId, chooser: &mut Chooser<'_>) -> Option<GpuList> {
     let (room, only) = (&pool.types[gpu_type.index()], bound.only(shape));
     if shape.is_exclusive() && room.idle < shape.gpus {
         return None;
@@ -51,7 +65,11 @@ pub fn fits(pool: &Pool, bound: &Bound, shape: &Shape, gpu_type: GpuTypeId) -> b
     if shape.is_exclusive() && shape.only.is_none() {
         return room.idle >= shape.gpus && (shape.nodes_max == 0 || gather(pool, shape, gpu_type).is_some());
     }
-    let eligible = eligible_gpus(pool, bound, shape, gpu_type);
+    let mut eligible = eligible_gpus(pool, bound, shape, gpu_type);
+    if shape.is_mixed {
+        let others = shape.types.iter().filter(|other| *other != gpu_type);
+        others.for_each(|other| eligible.extend(eligible_gpus(pool, bound, shape, other)));
+    }
     eligible.len() >= shape.gpus as usize && (shape.nodes_max == 0 || first_of(&eligible, pool, shape).is_some())
 }
 
@@ -166,7 +184,18 @@ mod tests {
     fn shape(gpus: u32) -> Shape {
         let mut types = TypeSet::EMPTY;
         types.insert(GpuTypeId(0));
-        Shape { gpus, share: MilliGpu::WHOLE, memory_mib: 0, group: 0, nodes_max: 0, types, speeds: 0, only: None, class: None }
+        Shape {
+            gpus,
+            share: MilliGpu::WHOLE,
+            memory_mib: 0,
+            group: 0,
+            nodes_max: 0,
+            types,
+            speeds: 0,
+            only: None,
+            is_mixed: false,
+            class: None,
+        }
     }
 
     fn gang(pool: &Pool, shape: &Shape, score: Score) -> Option<Vec<u32>> {

@@ -11,7 +11,8 @@ use std::iter::Peekable;
 pub struct Release {
     /// The moment at which the GPUs become free.
     pub at: Time,
-    /// Of which type.
+    /// Of which type. A gang that spans types is told under the one that it has fewest of, with no more GPUs than those: what is
+    /// counted on is never more than what falls free.
     pub gpu_type: GpuTypeId,
     /// The number of GPUs that become free.
     pub gpus: u32,
@@ -38,6 +39,12 @@ pub fn releases<'a>(queue: &'a Queue, draft: &'a Draft<'_>) -> impl Iterator<Ite
     let punctual = queue.ends.range(first_punctual..).copied();
     merge(punctual.peekable(), soon.into_iter().peekable()).map(move |(at, job)| {
         let gpus = draft.gpus_of(job);
+        let of_type = |gpu: &GpuId| snapshot.bound.cluster.gpus[gpu.index()].gpu_type;
+        if snapshot.bound.shape(job).is_mixed && gpus.iter().any(|gpu| of_type(gpu) != of_type(&gpus[0])) {
+            let count = |gpu: &GpuId| gpus.iter().filter(|other| of_type(other) == of_type(gpu)).count() as u32;
+            let (gpus, gpu_type) = gpus.iter().map(|gpu| (count(gpu), of_type(gpu))).min().unwrap_or_default();
+            return Release { at, gpu_type, gpus, job };
+        }
         let freed = if snapshot.bound.shape(job).is_exclusive() {
             gpus.len() as u32
         } else {

@@ -18,7 +18,7 @@ pub struct Param {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// No policy of that name.
-    #[error("unknown policy `{given}`; known are {known}")]
+    #[error("unknown policy `{given}`; {known}")]
     UnknownPolicy {
         /// What was written.
         given: String,

@@ -193,7 +193,12 @@ impl Registry {
     /// The policy of a name or alias.
     pub fn find(&self, name: &str) -> Result<&PolicyInfo, PolicyError> {
         self.policies.iter().find(|info| info.name == name || info.aliases.contains(&name)).ok_or_else(|| {
-            let known = self.policies.iter().map(|info| format!("`{}`", info.name)).collect::<Vec<_>>().join(", ");
+            let names = self.policies.iter().flat_map(|info| std::iter::once(info.name).chain(info.aliases.iter().copied()));
+            let all = || self.policies.iter().map(|info| format!("`{}`", info.name)).collect::<Vec<_>>().join(", ");
+            let known = match rota_core::nearest(name, names) {
+                Some(meant) => format!("did you mean `{meant}`? `rota policies` lists all"),
+                None => format!("known are {}", all()),
+            };
             PolicyError::UnknownPolicy { given: name.to_owned(), known }
         })
     }
@@ -279,7 +284,12 @@ mod tests {
 
     #[test]
     fn mistakes_are_answered_with_what_would_be_right() {
-        assert!(message("fcsf").starts_with("unknown policy `fcsf`; known are `fcfs`, `sjf`"));
+        assert_eq!(message("fcsf"), "unknown policy `fcsf`; did you mean `fcfs`? `rota policies` lists all");
+        assert!(message("nonsense").starts_with("unknown policy `nonsense`; known are `fcfs`, `sjf`"));
+        assert_eq!(
+            message("max_min_fairnes_perf"),
+            "unknown policy `max_min_fairnes_perf`; did you mean `max_min_fairness_perf`? `rota policies` lists all"
+        );
         assert_eq!(message("rr:quantom=3"), "policy `rr` has no parameter `quantom`; it knows `quantum`");
         assert_eq!(message("rr:quantum"), "policy `rr`: `quantum` is not of the form `key=value`, each key once");
         assert!(message("rr:quantum=0").contains("must be a number from"));

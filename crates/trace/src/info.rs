@@ -103,6 +103,12 @@ pub fn info(workload: &Workload, cluster: Option<&Cluster>, table: &ThroughputTa
     }
 }
 
+/// The run times that [`info`] describes, in seconds, of jobs that have one.
+pub fn lengths(workload: &Workload, cluster: Option<&Cluster>, table: &ThroughputTable) -> Vec<f64> {
+    let mut lengths = Lengths::new(cluster, table);
+    workload.jobs.iter().filter_map(|job| lengths.of(job, workload)).collect()
+}
+
 /// Run times of jobs, where jobs in steps are looked up once for each type and gang.
 struct Lengths<'a> {
     gpu_types: Vec<&'a str>,

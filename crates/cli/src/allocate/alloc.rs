@@ -103,7 +103,10 @@ fn unknown_policy(given: &str) -> String {
     let known = NAMES.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match rota_policy::find(given) {
         Ok(_) => format!("policy `{given}` gives no time shares; those that do are {known}"),
-        Err(_) => format!("unknown policy `{given}`; those that give time shares are {known}"),
+        Err(_) => match rota_core::nearest(given, NAMES.iter().copied()) {
+            Some(meant) => format!("unknown policy `{given}`; did you mean `{meant}`?"),
+            None => format!("unknown policy `{given}`; those that give time shares are {known}"),
+        },
     }
 }
 

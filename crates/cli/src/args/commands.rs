@@ -2,11 +2,11 @@
 
 use super::{AdaptArgs, AllocArgs, LearnArgs, PoliciesArgs, PredictArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
 use crate::live::args::{
-    BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs, LogsArgs,
-    NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, RestoreArgs, SubmitArgs,
-    TokenArgs, TopArgs, UpArgs, WaitArgs,
+    BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DemoArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs,
+    LogsArgs, NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, RestoreArgs,
+    SubmitArgs, TokenArgs, TopArgs, UpArgs, WaitArgs,
 };
-use clap::{Args, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -15,7 +15,8 @@ use std::path::PathBuf;
 #[command(name = "rota", version, about, long_about = None, max_term_width = WIDTH_MAX, after_help = "\
 Examples:
   rota up --detach                                                          the queue on this machine's GPUs
-  rota submit -- python train.py                                            one job on one GPU
+  rota demo                                                                 try everything, without a GPU
+  rota submit python train.py                                               one job on one GPU
   rota status                                                               what runs, what waits and why
   rota sim --trace jobs.csv --cluster a100:8 --policy fcfs --policy sjf     compare two policies on a log
   rota sim --trace scenarios/classroom.toml --cluster t4:4 --policy las     one policy, with a Gantt chart
@@ -36,14 +37,47 @@ impl Cli {
                 return Self { command: Command::Supervise { dir: words.get(2).map(PathBuf::from) } };
             }
             Some(word) if word == rota_daemon::KEEP => return Self { command: Command::Keep },
-            Some(word) if word == "submit" => {}
-            _ => return Self::parse_from(words),
+            Some(word) if word == "submit" || word == "add" => {}
+            _ => {
+                let mut whole = by_topic(Self::command());
+                let matches = whole.try_get_matches_from_mut(&words).unwrap_or_else(|error| error.exit());
+                return Self::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut whole).exit());
+            }
         }
         let mut alone = submit_alone();
         let matches = alone.try_get_matches_from_mut(&words[1..]).unwrap_or_else(|error| error.exit());
         let args = SubmitArgs::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut alone).exit());
         Self { command: Command::Submit(args) }
     }
+}
+
+/// The commands by what they are about, in the order in which one meets them.
+const TOPICS: &[(&str, &[&str])] = &[
+    ("Start", &["demo", "up", "down", "status", "doctor"]),
+    ("Give jobs to the queue", &["submit", "run", "batch", "claim"]),
+    ("Look at jobs and GPUs", &["queue", "show", "explain", "logs", "wait", "top", "gpus", "profiles"]),
+    ("Change jobs", &["cancel", "hold", "release", "retry", "priority"]),
+    ("Look back", &["report", "history", "record"]),
+    ("Look after the queue", &["policy", "drain", "resume", "token", "notify", "config", "backup", "restore", "check"]),
+    ("Simulate and learn", &["sim", "sweep", "trace", "policies", "alloc", "throughputs", "learn"]),
+    ("Set up the shell", &["completions", "man"]),
+];
+
+/// The same command with its help by topic.
+fn by_topic(command: clap::Command) -> clap::Command {
+    let mut text = String::new();
+    let width = command.get_subcommands().map(|subcommand| subcommand.get_name().len()).max().unwrap_or(0);
+    for (topic, names) in TOPICS {
+        text.push_str(&format!("{topic}:\n"));
+        for subcommand in names.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
+            text.push_str(&format!("  {:<width$}  {about}\n", subcommand.get_name()));
+        }
+        text.push('\n');
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}Options:\n{{options}}{{after-help}}"
+    ))
 }
 
 /// `rota submit` by itself. It is called in loops, and the options of all the other commands, which it does not need, take
@@ -84,7 +118,7 @@ pub enum Command {
     Status(PlainArgs),
     /// Watch the GPUs and the queue, and act on jobs
     Top(TopArgs),
-    #[command(about = SUBMIT_ABOUT)]
+    #[command(about = SUBMIT_ABOUT, visible_alias = "add")]
     Submit(SubmitArgs),
     /// Submit, show the output, and end with the job's exit code
     Run(SubmitArgs),
@@ -93,7 +127,7 @@ pub enum Command {
     /// Show how much GPU memory programs were seen to need
     Profiles(ProfilesArgs),
     /// List waiting and running jobs
-    #[command(alias = "ps")]
+    #[command(visible_alias = "ps", visible_alias = "ls")]
     Queue(QueueArgs),
     /// Show one job in full
     Show(JobArgs),
@@ -103,7 +137,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Show a job's output
     Logs(LogsArgs),
-    /// Cancel jobs; cancelling again kills them immediately
+    /// Cancel jobs. Cancelling again kills them immediately
+    #[command(visible_alias = "kill")]
     Cancel(JobsArgs),
     /// Keep waiting jobs from starting
     Hold(JobsArgs),
@@ -149,6 +184,15 @@ pub enum Command {
     Completions(crate::shell::CompletionsArgs),
     /// Write the manual pages, one for each command
     Man(crate::shell::ManArgs),
+    /// Try everything at once: virtual GPUs, example jobs, the dashboard
+    Demo(DemoArgs),
+    /// Words that complete a command line: called by shells
+    #[command(name = "__complete", hide = true, trailing_var_arg = true)]
+    Complete {
+        /// The words so far, the last of which is being typed
+        #[arg(allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Keep jobs' processes: called by the daemon
     #[command(name = SUPERVISE, hide = true)]
     Supervise {
@@ -173,7 +217,22 @@ pub enum Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+
+    #[test]
+    fn every_shown_command_is_in_the_help_under_one_topic() {
+        let whole = Cli::command();
+        let mut shown = whole
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set())
+            .map(|command| command.get_name().to_owned())
+            .collect::<Vec<_>>();
+        let mut listed = TOPICS.iter().flat_map(|(_, names)| names.iter().map(|name| (*name).to_owned())).collect::<Vec<_>>();
+        shown.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(shown, listed);
+        let help = by_topic(Cli::command()).render_help().to_string();
+        assert!(help.contains("Change jobs:\n  cancel       Cancel jobs. Cancelling again kills them immediately"), "{help}");
+    }
 
     #[test]
     fn submit_by_itself_is_the_submit_of_the_whole() {

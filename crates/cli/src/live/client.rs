@@ -1,6 +1,7 @@
 //! Speaking to the daemon, over its socket.
 
 use crate::live::args::StateArgs;
+use crate::live::demo_place;
 use anyhow::Context;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -25,11 +26,23 @@ pub struct Client {
     missed: std::cell::Cell<bool>,
 }
 
-/// Where the daemon of this user keeps its things.
+/// Where the daemon that is meant keeps its things: the one that is named, this user's or the machine's, or a demo where neither answers.
 pub fn state_dir(args: &StateArgs) -> PathBuf {
+    let usual = usual_dir(args);
+    if args.named().is_some() {
+        return usual;
+    }
+    match demo_place::running_demo() {
+        Some(demo) if !demo_place::answers(&usual) => demo,
+        _ => usual,
+    }
+}
+
+/// Where the daemon of this user keeps its things.
+pub fn usual_dir(args: &StateArgs) -> PathBuf {
     let system = PathBuf::from("/var/lib/rota");
-    if let Some(dir) = &args.state {
-        return dir.clone();
+    if let Some(dir) = args.named() {
+        return dir;
     }
     if rustix::process::geteuid().is_root() {
         return system;

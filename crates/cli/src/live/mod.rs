@@ -2,7 +2,9 @@
 
 pub mod args;
 pub mod client;
+pub mod complete;
 pub mod daemon;
+pub mod demo_place;
 pub mod doctor;
 pub mod jobs;
 pub mod machine;

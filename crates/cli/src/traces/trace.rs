@@ -46,8 +46,8 @@ fn info(args: &InfoArgs) -> anyhow::Result<()> {
     writeln!(text, "{}: {} format", args.file.display(), loaded.format)?;
     loaded.notes.iter().try_for_each(|note| writeln!(text, "  {note}"))?;
     describe(&mut text, &info)?;
-    let durations = loaded.workload.jobs.iter().map(|job| job.work.seconds()).filter(|seconds| *seconds > 0.0);
-    plot_durations(&mut text, &durations.collect::<Vec<_>>())?;
+    let lengths = rota_trace::info::lengths(&loaded.workload, cluster.as_ref(), &table);
+    plot_durations(&mut text, &lengths)?;
     plot_gangs(&mut text, &info)?;
     print(&text)
 }

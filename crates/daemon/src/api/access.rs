@@ -68,6 +68,15 @@ pub struct SignIn {
     pub token: String,
 }
 
+/// A link that signs a browser in once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SignInLink {
+    /// The link's path on the daemon's port.
+    pub path: String,
+    /// The moment the link ends, RFC 3339, if it is not used before.
+    pub expires_at: String,
+}
+
 /// The caller of this request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Session {

@@ -3,6 +3,7 @@
 use super::submit::After;
 use super::text::Text;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// The state of a job.
@@ -70,7 +71,15 @@ impl JobState {
 #[expect(missing_docs, reason = "the names are the documentation: they are fixed by the interface")]
 pub struct Job {
     pub id: u64,
+    /// The job's name; in an array or a sweep with its index or its parameters, as `bert[lr=0.1,seed=2]`.
     pub name: Option<String>,
+    /// The group that the job belongs to: an array, a sweep or a batch.
+    pub group: Option<u64>,
+    /// The job's index in an array.
+    pub array_index: Option<u64>,
+    /// The job's parameters in a sweep.
+    #[serde(default)]
+    pub params: BTreeMap<String, String>,
     pub user: String,
     /// The project that the job's GPU time is counted under, beside its user.
     pub project: Option<String>,

@@ -2,6 +2,7 @@
 
 mod access;
 mod event;
+mod group;
 mod history;
 mod job;
 mod machine;
@@ -13,8 +14,9 @@ mod simulation;
 mod submit;
 pub(crate) mod text;
 
-pub use access::{Scope, Session, SignIn, Token, TokenAsk, TokenMade};
+pub use access::{Scope, Session, SignIn, SignInLink, Token, TokenAsk, TokenMade};
 pub use event::{LiveEvent, Problem};
+pub use group::{Group, GroupCounts, GroupDetail, GroupMember, JobRefused, JobVerb, JobsActed, JobsAction};
 pub use history::{GpuSample, History, PastJob, PastRun};
 pub use job::{Blocker, ClaimMode, Explanation, GpuClaim, Job, JobChange, JobState, Profile};
 pub use machine::{Drain, Gpu, GpuProcess, GpuState, PolicyChange, Speed, Status};

@@ -122,6 +122,9 @@ pub struct Submit {
     /// GPU types it accepts; empty means any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_types: Vec<String>,
+    /// Whether the GPUs of its gang may be of several types. One type is preferred where it has enough GPUs.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub any_type: bool,
     /// Memory it needs on each GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,
@@ -227,6 +230,13 @@ pub struct Submit {
     /// One job for each of these indices, as `ROTA_ARRAY_INDEX` and `{index}` in the command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub array: Vec<u64>,
+    /// The group that the job joins, by its number: an array, a sweep or a batch of the same user. 0 begins a new group, which has the
+    /// job's own number. Arrays and sweeps that name no group are one by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<u64>,
+    /// A name for the group, where it is not the job's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_name: Option<String>,
     /// One job for each combination of values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub params: Vec<SweepParam>,
@@ -239,6 +249,9 @@ pub struct Submitted {
     pub ids: Vec<u64>,
     /// Whether jobs with this key were in the queue already.
     pub existing: bool,
+    /// The group that the jobs are in, if they are in one.
+    #[serde(default)]
+    pub group: Option<u64>,
 }
 
 /// Many submits at once, which reach the queue in their order.
@@ -272,6 +285,7 @@ pub(crate) fn plain_submit() -> Submit {
         gpus: 1,
         gpu_ids: Vec::new(),
         gpu_types: Vec::new(),
+        any_type: false,
         memory_mib: None,
         memory_auto: false,
         buffer_mib: None,
@@ -307,6 +321,8 @@ pub(crate) fn plain_submit() -> Submit {
         host_memory_mib: None,
         cpus: None,
         array: Vec::new(),
+        group: None,
+        group_name: None,
         params: Vec::new(),
     }
 }

@@ -7,7 +7,7 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
 
 /// The routes that need no token.
-const OPEN: [&str; 2] = ["/healthz", "/api/v1/openapi.json"];
+const OPEN: [&str; 3] = ["/healthz", "/api/v1/openapi.json", "/sign-in/{code}"];
 
 /// Adds to every route what no route says by itself.
 pub fn complete(description: &mut OpenApi) {

@@ -15,6 +15,7 @@ mod room;
 mod router;
 mod routes;
 mod sessions;
+mod sign_in_links;
 mod site;
 mod streams;
 

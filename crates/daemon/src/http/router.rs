@@ -1,7 +1,8 @@
 //! The router: all routes put together, and the description of the API that is made from them.
 
 use super::routes::{
-    curves, events, history, jobs, logs, machine, metrics, notify, predictions, simulations, timeline, tokens, usage, watchmen,
+    curves, events, groups, history, jobs, logs, machine, metrics, notify, predictions, simulations, timeline, tokens, usage,
+    watchmen,
 };
 use super::site::Site;
 use super::{auth, describe, page, responses, sessions};
@@ -21,6 +22,7 @@ struct Description;
 fn described() -> OpenApiRouter<Arc<Site>> {
     OpenApiRouter::with_openapi(Description::openapi())
         .merge(jobs::routes())
+        .merge(groups::routes())
         .merge(logs::routes())
         .merge(machine::routes())
         .merge(history::routes())

@@ -2,12 +2,13 @@
 //! and in a file, so that users stay signed in when the daemon restarts; the end of a token ends its sessions.
 
 use super::auth::{Pass, Visit, forged};
+use super::sign_in_links::SignInLinks;
 use super::{Answer, Problem, Site};
 use crate::access::tokens::{Token, Tokens, hash, secret};
 use crate::api;
 use crate::clock::wall_ns;
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,7 @@ const COOKIE: &str = "rota_session";
 const SESSIONS_MAX: usize = 10_000;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
-    OpenApiRouter::new().routes(routes!(sign_in, whoami, sign_out))
+    OpenApiRouter::new().routes(routes!(sign_in, whoami, sign_out)).routes(routes!(make_link)).routes(routes!(follow_link))
 }
 
 /// A browser that showed a token.
@@ -69,6 +70,7 @@ pub struct Sessions {
     file: PathBuf,
     /// Held while the file is written.
     writes: Mutex<()>,
+    links: SignInLinks,
 }
 
 impl Sessions {
@@ -80,7 +82,13 @@ impl Sessions {
             Some((key, Arc::new(Session { token: tokens.by_hash(&token)?, key, csrf, began_ns, ends_ns })))
         };
         let open = kept.unwrap_or_default().into_iter().filter_map(session).collect();
-        Self { open: Mutex::new(open), length_ns: (hours * 3.6e12) as i64, file, writes: Mutex::default() }
+        Self {
+            open: Mutex::new(open),
+            length_ns: (hours * 3.6e12) as i64,
+            file,
+            writes: Mutex::default(),
+            links: SignInLinks::default(),
+        }
     }
 
     /// Writes the sessions to the file. The disk may be slow, so that async code must not call this.
@@ -153,16 +161,43 @@ fn told(visit: &Visit) -> api::Session {
 /// Signs in a browser with a token: the answer sets the cookie `rota_session`.
 #[utoipa::path(post, path = "/api/v1/session", request_body = api::SignIn, responses((status = 200, body = api::Session)))]
 async fn sign_in(State(site): State<Arc<Site>>, Json(ask): Json<api::SignIn>) -> Result<Response, Problem> {
-    let Some(token) = site.board.tokens.find(ask.token.trim(), wall_ns()) else {
-        let title = "this token is not known, or not good any more; `rota token create` makes another";
-        return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", title));
-    };
+    let token = site.known_token(&ask)?;
     let failed = |error: io::Error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string());
     let (session, cookie) = site.sessions.begin(Arc::clone(&token)).map_err(failed)?;
     site.keep_sessions().await?;
     let answer = told(&site.by_token(&token, Pass::Session(session)));
     let cookie = site.cookie(&cookie, site.sessions.length_ns / 1_000_000_000);
     Ok(([(header::SET_COOKIE, cookie)], Json(answer)).into_response())
+}
+
+/// Makes a link that signs a browser in once, with a token. It lasts ten minutes.
+#[utoipa::path(post, path = "/api/v1/sign-in-links", request_body = api::SignIn, responses((status = 201, body = api::SignInLink), (status = "4XX", body = api::Problem)))]
+async fn make_link(
+    State(site): State<Arc<Site>>,
+    _: Visit,
+    Json(ask): Json<api::SignIn>,
+) -> Result<(StatusCode, Json<api::SignInLink>), Problem> {
+    let token = site.known_token(&ask)?;
+    let failed = |error: io::Error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string());
+    let (code, ends_ns) = site.sessions.links.make(token, wall_ns()).map_err(failed)?;
+    let link = api::SignInLink { path: format!("/sign-in/{code}"), expires_at: crate::clock::rfc3339(ends_ns) };
+    Ok((StatusCode::CREATED, Json(link)))
+}
+
+/// Signs a browser in by a link, once, and sends it to the page.
+#[utoipa::path(get, path = "/sign-in/{code}", params(("code" = String, Path, description = "The code of the link.")), responses((status = 303), (status = "4XX", body = api::Problem)))]
+async fn follow_link(State(site): State<Arc<Site>>, Path(code): Path<String>) -> Result<Response, Problem> {
+    let now_ns = wall_ns();
+    let token = site.sessions.links.take(&code, now_ns).filter(|token| site.board.tokens.is_good(token, now_ns));
+    let Some(token) = token else {
+        let title = "this link was used already, or is too old: it signs in once, within ten minutes";
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", title));
+    };
+    let failed = |error: io::Error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string());
+    let (_, cookie) = site.sessions.begin(token).map_err(failed)?;
+    site.keep_sessions().await?;
+    let cookie = site.cookie(&cookie, site.sessions.length_ns / 1_000_000_000);
+    Ok((StatusCode::SEE_OTHER, [(header::SET_COOKIE, cookie), (header::LOCATION, "/".to_owned())]).into_response())
 }
 
 /// The caller's name and rights, whether known by socket, token or cookie.
@@ -194,6 +229,14 @@ impl Site {
             Ok(())
         })
         .await
+    }
+
+    /// The token that a browser shows.
+    fn known_token(&self, ask: &api::SignIn) -> Result<Arc<Token>, Problem> {
+        self.board.tokens.find(ask.token.trim(), wall_ns()).ok_or_else(|| {
+            let title = "this token is not known, or not good any more; `rota token create` makes another";
+            Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", title)
+        })
     }
 
     fn cookie(&self, value: &str, seconds: i64) -> String {

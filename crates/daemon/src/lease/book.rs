@@ -485,7 +485,8 @@ mod tests {
     use crate::store::journal::{Stamp, Submission};
 
     fn record(attempt: u32) -> JobRecord {
-        let request = Submission { uid: 0, user: "ada".to_owned(), gpus: 1, env_id: 0, memory_mib: None, spec: None };
+        let request =
+            Submission { uid: 0, user: "ada".to_owned(), gpus: 1, env_id: 0, memory_mib: None, group: None, spec: None };
         let mut record = JobRecord::new(7, &request, Stamp { at: 0, wall_ns: 0 });
         (record.state, record.attempts) = (JobState::Running, attempt);
         record

@@ -42,7 +42,10 @@ impl Machine {
             let id = NodeId::from_index(cluster.nodes.len());
             for (device, kind) in next.by_ref().take(node.devices.len()) {
                 let base = catalog.find(&device.kind);
-                let memory_mib = u32::try_from(device.memory_total_mib).unwrap_or(u32::MAX);
+                // Boards of one type may differ a little: what fits on one of them must fit on all.
+                let alike = devices.iter().zip(&kinds).filter(|(_, other)| *other == kind);
+                let least = alike.map(|(device, _)| device.memory_total_mib).min().unwrap_or(device.memory_total_mib);
+                let memory_mib = u32::try_from(least).unwrap_or(u32::MAX);
                 let gpu_type = add_type(&mut cluster, GpuType { name: kind.clone(), memory_mib, ..base });
                 cluster.gpus.push(Gpu { node: id, gpu_type });
             }
@@ -107,15 +110,18 @@ impl Machine {
     }
 }
 
-/// The type of each device: its kind, with its memory where devices of one kind differ in that.
+/// Boards of one model whose memory differs by no more than this part are one type: error correction and drivers keep some of it.
+const ALIKE: f64 = 0.05;
+
+/// The type of each device: its kind, with its memory where devices of one kind differ much in that.
 fn kinds(devices: &[Device]) -> Vec<String> {
     let mut sizes: HashMap<&str, u64> = HashMap::new();
-    let differ = |sizes: &HashMap<&str, u64>, device: &Device| sizes.get(device.kind.as_str()) != Some(&device.memory_total_mib);
     for device in devices {
         sizes.entry(&device.kind).or_insert(device.memory_total_mib);
     }
     let name = |device: &Device| {
-        if differ(&sizes, device) {
+        let first = sizes.get(device.kind.as_str()).copied().unwrap_or_default();
+        if first.abs_diff(device.memory_total_mib) as f64 > first as f64 * ALIKE {
             format!("{}-{}g", device.kind, device.memory_total_mib.div_ceil(1024))
         } else {
             device.kind.clone()

@@ -139,6 +139,8 @@ pub enum Message {
     LetGo(u64, Caller, Reply<()>),
     /// Something is to be done to jobs.
     Act(Verb, Vec<u64>, Caller, Reply<Vec<u64>>),
+    /// One thing is to be done to many jobs.
+    ActOnMany(api::JobsAction, Caller, Reply<api::JobsActed>),
     /// Another priority for a job that waits.
     Prioritise(u64, i32, Caller, Reply<()>),
     /// An attempt ended.

@@ -119,7 +119,7 @@ impl Writer<'_> {
                 job.id,
                 job.attempts,
                 job.user,
-                job.spec.ask.name,
+                job.spec.label(),
                 job.spec.ask.project,
                 gpus,
                 share_milli,

@@ -9,6 +9,7 @@ use crate::api::{Submit, Submitted};
 use crate::machine::platform::{Caller, Platform, Refusal, RefusalKind, Reply};
 use crate::queue::intake::{Accepted, Origin};
 use crate::queue::world::LiveWorld;
+use crate::store::groups::GroupWish;
 use crate::store::record::Spec;
 use rota_core::Event;
 use rota_engine::State;
@@ -53,7 +54,8 @@ impl PendingArray {
         let ids = self.ids();
         for (reply, existing) in self.replies.drain(..) {
             // A caller that has gone away does not want the answer any more.
-            _ = reply.send(Ok(Submitted { ids: ids.clone(), existing }));
+            let group = self.specs.first().and_then(|spec| spec.membership).map(|membership| membership.group);
+            _ = reply.send(Ok(Submitted { ids: ids.clone(), existing, group }));
         }
     }
 
@@ -104,7 +106,9 @@ impl<P: Platform> LiveWorld<P> {
         let written = WrittenArray { first, ask, uid, gid, user };
         let content = serde_json::to_string(&written).map_err(|error| Refusal::new(RefusalKind::BadInput, error.to_string()))?;
         let env = Arc::clone(&written.ask.env);
-        let specs = expand(written.ask, caller, self.config.limits.array_max)?;
+        let group = self.group_wish(&written.ask, caller)?;
+        let mut specs = expand(written.ask, caller, self.config.limits.array_max)?;
+        number(&mut specs, group, first);
         self.check_specs(&specs, &env, caller)?;
         // They differ in their commands only: where the first one fits, all do.
         if let Some(spec) = specs.first() {
@@ -124,7 +128,10 @@ impl<P: Platform> LiveWorld<P> {
             let Ok(WrittenArray { first, ask, uid, gid, user }) = serde_json::from_str(&content) else { continue };
             let caller = Caller { uid, gid, user, is_admin: false, may_write: true };
             let (env, key, unmet) = (Arc::clone(&ask.env), ask.key.clone(), self.check_after(&ask.after).unwrap_or(false));
-            let Ok(specs) = expand(ask, &caller, usize::MAX) else { continue };
+            // A group that is gone by now takes no members.
+            let group = self.group_wish(&ask, &caller).unwrap_or(Some(GroupWish::New));
+            let Ok(mut specs) = expand(ask, &caller, usize::MAX) else { continue };
+            number(&mut specs, group, first);
             let last = first + specs.len() as u64 - 1;
             let there: Option<u64> = self.journal.store.read(|connection| {
                 connection.query_row("SELECT max(id) FROM jobs WHERE id BETWEEN ?1 AND ?2", [first, last], |row| row.get(0))
@@ -166,6 +173,13 @@ impl<P: Platform> LiveWorld<P> {
     }
 }
 
+/// Gives each job its place in the group.
+fn number(specs: &mut [Spec], mut group: Option<GroupWish>, first: u64) {
+    for (spec, id) in specs.iter_mut().zip(first..) {
+        spec.membership = group.as_mut().map(|wish| wish.place(id));
+    }
+}
+
 /// One job for each index and each combination of values. They share the command, in which each puts its own when it is run.
 pub fn expand(ask: Submit, caller: &Caller, most: usize) -> Result<Vec<Spec>, Refusal> {
     let bad = |message: String| Err(Refusal::new(RefusalKind::BadInput, message));
@@ -197,7 +211,7 @@ pub fn expand(ask: Submit, caller: &Caller, most: usize) -> Result<Vec<Spec>, Re
     let preemptible = ask.preemptible || ask.saves_progress || ask.preempt.is_some() || ask.gavel.is_some();
     let saves_progress = ask.saves_progress || ask.preempt.is_some();
     let (array, params) = (Vec::new(), Vec::new());
-    let plain = Submit { array, params, env: Arc::default(), preemptible, saves_progress, ..ask };
+    let plain = Submit { array, params, group: None, env: Arc::default(), preemptible, saves_progress, ..ask };
     let mut specs = Vec::with_capacity(count);
     for index in indices {
         for values in &combinations {
@@ -207,6 +221,7 @@ pub fn expand(ask: Submit, caller: &Caller, most: usize) -> Result<Vec<Spec>, Re
                 array_index: index,
                 is_template: true,
                 values: values.clone(),
+                membership: None,
                 holder: None,
                 profile: None,
                 is_profile_run: false,

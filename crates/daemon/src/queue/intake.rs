@@ -8,9 +8,10 @@ use crate::memory::sharing::{ProfileRun, wait_for_profile};
 use crate::queue::arrays::{PendingArray, expand};
 use crate::queue::commit::Entry;
 use crate::queue::records::{environment_bytes, held_bytes};
-use crate::queue::rows::Translator;
+use crate::queue::rows::{Translator, is_slice};
 use crate::queue::submit_checks::check;
 use crate::queue::world::LiveWorld;
+use crate::store::groups::GroupWish;
 use crate::store::journal::{Note, Submission};
 use crate::store::record::{Holder, JobRecord, Spec, command_bytes};
 use rota_core::event::EventKind;
@@ -49,6 +50,7 @@ impl Accepted {
         for entry in &mut self.entries {
             if let EventKind::Admitted { request, .. } = &mut entry.event {
                 request.spec = request.spec.as_deref().map(&change);
+                request.group = request.spec.as_ref().and_then(|spec| spec.membership);
             }
         }
     }
@@ -96,7 +98,7 @@ impl<P: Platform> LiveWorld<P> {
         let outcome = self.commit(entries, events);
         for (ids, existing, reply) in accepted {
             _ = reply.send(match &outcome {
-                Ok(()) => Ok(Submitted { ids, existing }),
+                Ok(()) => Ok(Submitted { group: self.group_of(&ids), ids, existing }),
                 Err(error) => Err(Refusal::new(RefusalKind::Unavailable, format!("the job was not accepted: {error}"))),
             });
         }
@@ -120,10 +122,11 @@ impl<P: Platform> LiveWorld<P> {
     pub(crate) fn accept(&mut self, mut ask: Submit, caller: &Caller, state: &State) -> Result<Accepted, Refusal> {
         let unmet = self.check_submit(&ask, caller)?;
         let env = std::mem::take(&mut ask.env);
+        let group = self.group_wish(&ask, caller)?;
         let specs = expand(ask, caller, self.config.limits.array_max)?;
         self.check_specs(&specs, &env, caller)?;
         let first = self.next_id;
-        self.take_all_in(specs, &Origin { caller, env: &env, unmet }, state).inspect_err(|_| {
+        self.take_all_in(specs, &Origin { caller, env: &env, unmet }, group, state).inspect_err(|_| {
             // A run that was to come first is not made, either.
             self.memory.profile_runs.retain(|_, run| *run < first);
         })
@@ -164,7 +167,13 @@ impl<P: Platform> LiveWorld<P> {
         self.check_quota(specs, caller)
     }
 
-    fn take_all_in(&mut self, specs: Vec<Spec>, origin: &Origin<'_>, state: &State) -> Result<Accepted, Refusal> {
+    fn take_all_in(
+        &mut self,
+        specs: Vec<Spec>,
+        origin: &Origin<'_>,
+        mut group: Option<GroupWish>,
+        state: &State,
+    ) -> Result<Accepted, Refusal> {
         let mut accepted = Accepted::default();
         for mut spec in specs {
             spec.profile = spec.ask.memory_auto.then(|| class_of(&spec.ask, &self.config.sharing));
@@ -176,6 +185,7 @@ impl<P: Platform> LiveWorld<P> {
                     wait_for_profile(&mut spec, id);
                 }
             }
+            spec.membership = group.as_mut().map(|wish| wish.place(self.next_id));
             let id = self.take_next(&spec, origin, &mut accepted, state)?;
             accepted.ids.push(id);
         }
@@ -205,6 +215,7 @@ impl<P: Platform> LiveWorld<P> {
             gpus: spec.ask.gpus,
             env_id: 0,
             memory_mib: None,
+            group: spec.membership,
             spec: Some(spec),
         };
         let mut record = JobRecord::new(id, &request, self.stamp());
@@ -292,13 +303,24 @@ impl<P: Platform> LiveWorld<P> {
         };
         match problem {
             BindProblem::GangTooLarge { wanted, .. } => {
-                format!("--gpus: {wanted} GPUs of one type that this job may use are more than there are: {machine}")
+                let way_out = self.mixed_way_out(*wanted);
+                format!("--gpus: {wanted} GPUs of one type that this job may use are more than there are: {machine}{way_out}")
             }
             BindProblem::MemoryTooLarge { wanted, largest } => {
                 format!("--memory: {wanted} MiB is more than any GPU it may use has ({largest} MiB)")
             }
             BindProblem::UnknownGpuType { given, .. } => format!("--gpu-type: there is no `{given}` here: {machine}"),
             other => other.to_string(),
+        }
+    }
+
+    /// How a gang that no single type has enough GPUs for could run after all.
+    fn mixed_way_out(&self, wanted: u32) -> String {
+        let whole = self.devices.machine.kinds.iter().filter(|kind| !is_slice(kind)).count();
+        if whole >= wanted as usize {
+            "; `--any-type` lets it span types, and `--gpu-ids` names the very GPUs".to_owned()
+        } else {
+            String::new()
         }
     }
 
@@ -403,6 +425,7 @@ impl<P: Platform> LiveWorld<P> {
             array_index: None,
             is_template: false,
             values: Vec::new(),
+            membership: None,
             holder: Some(holder),
             profile: None,
             is_profile_run: false,

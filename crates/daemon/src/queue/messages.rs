@@ -41,6 +41,7 @@ impl<P: Platform> LiveWorld<P> {
             Message::Pinged(job, asker) => self.pinged(job, asker),
             Message::LetGo(job, caller, reply) => _ = reply.send(self.let_go(job, &caller, state, events)),
             Message::Act(verb, ids, caller, reply) => _ = reply.send(self.act(verb, &ids, &caller, state, events)),
+            Message::ActOnMany(action, caller, reply) => _ = reply.send(Ok(self.act_on_many(&action, &caller, state, events))),
             Message::Prioritise(id, priority, caller, reply) => _ = reply.send(self.prioritise(id, priority, &caller, events)),
             Message::Executor(event) => self.take_executor_event(event, state, events),
             Message::Looked(looks) => self.take_looks(looks, state, events),

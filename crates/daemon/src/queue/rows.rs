@@ -151,10 +151,13 @@ impl Translator<'_> {
         let ask = &record.spec.ask;
         let seconds = |value: f64| Span::from_seconds(value).unwrap_or(Span::from_whole_seconds(1)).max(Span(1));
         let (believed, share, memory_mib) = self.estimates.of(record);
+        // A user who names the GPUs means these, whatever their types.
+        let any_type = ask.gpus > 1 && (ask.any_type || !ask.gpu_ids.is_empty());
         let gpu_types = if ask.gpus == 0 {
             vec![CPU.into()]
         } else if ask.gpu_types.is_empty() {
-            self.machine.gpu_types().map(Into::into).collect()
+            let types = self.machine.gpu_types().filter(|kind| !any_type || !is_slice(kind));
+            types.map(Into::into).collect()
         } else {
             ask.gpu_types.iter().map(|kind| kind.as_str().into()).collect::<Vec<Box<str>>>()
         };
@@ -181,6 +184,7 @@ impl Translator<'_> {
             preemptible: ask.preemptible,
             saves_progress: ask.saves_progress,
             only: only.into(),
+            any_type,
             deadline: ask.deadline.as_deref().and_then(|text| deadline(text, stamp)),
             ..Job::new(Time(record.arrived_at), seconds(believed))
         };
@@ -200,6 +204,11 @@ impl Translator<'_> {
         let slot = name.strip_prefix(SLOT).and_then(|number| number.parse::<u32>().ok());
         slot.map_or_else(|| self.machine.gpu_of(name), |slot| self.machine.slot(slot))
     }
+}
+
+/// Whether a type is a slice of a GPU (MIG). One process sees one slice, so that no gang spans them.
+pub fn is_slice(kind: &str) -> bool {
+    kind.contains("-mig-")
 }
 
 /// A wall-clock moment in the queue's time, by a moment of which both are known.

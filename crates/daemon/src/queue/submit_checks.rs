@@ -113,7 +113,7 @@ fn check_names(ask: &Submit) -> Result<(), Refusal> {
     if seen.len() != ask.gpu_ids.len() {
         return bad("--gpu-ids: a GPU is named twice".to_owned());
     }
-    let texts = [&ask.name, &ask.project, &ask.key, &ask.profile_as, &ask.job_type, &ask.number_argument];
+    let texts = [&ask.name, &ask.project, &ask.key, &ask.profile_as, &ask.job_type, &ask.number_argument, &ask.group_name];
     for text in texts.into_iter().flatten() {
         if text.is_empty() || text.len() > 256 || text.chars().any(char::is_control) {
             let these = "--name, --project, --key, --profile-as and --job-type";

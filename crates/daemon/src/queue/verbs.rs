@@ -2,6 +2,7 @@
 
 use crate::api::{JobState, Submit};
 use crate::machine::platform::{Caller, Platform, Refusal, RefusalKind, Verb};
+use crate::queue::intake::Accepted;
 use crate::queue::world::{LiveWorld, may_touch, no_such_job};
 use crate::store::journal::{Note, RunReport};
 use crate::store::record::Spec;
@@ -36,7 +37,7 @@ impl<P: Platform> LiveWorld<P> {
         Ok(done)
     }
 
-    fn cancel(&mut self, id: u64, caller: &Caller, events: &mut Vec<Event>) -> Result<(), Refusal> {
+    pub(crate) fn cancel(&mut self, id: u64, caller: &Caller, events: &mut Vec<Event>) -> Result<(), Refusal> {
         let record = self.touch(id, caller)?;
         if record.state.has_gpus() && !record.is_claim() {
             let again = record.cancel;
@@ -79,6 +80,14 @@ impl<P: Platform> LiveWorld<P> {
     /// The same again, as a new job.
     fn retry(&mut self, id: u64, caller: &Caller, state: &State, events: &mut Vec<Event>) -> Result<Vec<u64>, Refusal> {
         let unavailable = |error: crate::store::StoreError| Refusal::new(RefusalKind::Unavailable, error.to_string());
+        let accepted = self.accept_again(id, caller, state)?;
+        self.commit(accepted.entries, events).map_err(unavailable)?;
+        Ok(accepted.ids)
+    }
+
+    /// The new job that a job becomes which is run again, not yet written.
+    pub(crate) fn accept_again(&mut self, id: u64, caller: &Caller, state: &State) -> Result<Accepted, Refusal> {
+        let unavailable = |error: crate::store::StoreError| Refusal::new(RefusalKind::Unavailable, error.to_string());
         if let Some(record) = self.records.jobs.get(&id) {
             may_touch(record, caller)?;
             return Err(Refusal::new(RefusalKind::Conflict, format!("job {id} is not over yet: it is {}", record.state.word())));
@@ -94,7 +103,6 @@ impl<P: Platform> LiveWorld<P> {
         let mut accepted = self.accept(ask, &owner, state)?;
         accepted
             .respecify(|spec| Arc::new(Spec { ask: spec.ask.clone(), profile: spec.profile.clone(), ..(*record.spec).clone() }));
-        self.commit(accepted.entries, events).map_err(unavailable)?;
-        Ok(accepted.ids)
+        Ok(accepted)
     }
 }

@@ -48,8 +48,12 @@ pub struct Past {
     pub until_ns: Option<i64>,
     /// Only those with this in their name or their command, in lower case.
     pub text: Option<String>,
-    /// The text is looked for in the jobs of this user only.
+    /// The text and the name are looked for in the jobs of this user only.
     pub text_of: Option<u32>,
+    /// Only of this group.
+    pub group: Option<u64>,
+    /// Only those that are called so, or whose group is.
+    pub name: Option<String>,
     /// No more than this.
     pub limit: usize,
 }
@@ -58,7 +62,9 @@ impl Past {
     /// A part of the text that is the same in every way of writing it, for a first look at what is written down.
     fn pattern(&self) -> Option<String> {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "./=-".contains(letter);
-        let words = self.text.as_deref()?.split(|letter| !is_plain(letter));
+        // The part of a name in brackets is written down in another way.
+        let name = self.name.as_deref().and_then(|name| name.split('[').next());
+        let words = self.text.as_deref().or(name)?.split(|letter| !is_plain(letter));
         words.max_by_key(|word| word.len()).map(|word| format!("%{word}%"))
     }
 }
@@ -90,11 +96,13 @@ impl Archive {
     /// Jobs that are over, the latest first.
     pub fn past(&self, past: &Past) -> Result<Vec<JobRecord>, StoreError> {
         let before = past.before.map(|id| i64::try_from(id).unwrap_or(i64::MAX));
+        let group = past.group.map(|group| i64::try_from(group).unwrap_or(i64::MAX));
         let (state, pattern) = (past.state.map(JobState::word), past.pattern());
         let mut sql = format!("SELECT {COLUMNS} FROM jobs WHERE state IN ('done','failed','cancelled','lost')");
         let mut parameters: Vec<&dyn ToSql> = Vec::new();
-        let conditions: [(&str, Option<&dyn ToSql>); 7] = [
+        let conditions: [(&str, Option<&dyn ToSql>); 8] = [
             ("id < ?", before.as_ref().map(|value| value as _)),
+            ("group_id = ?", group.as_ref().map(|value| value as _)),
             ("state = ?", state.as_ref().map(|value| value as _)),
             ("user = ?", past.user.as_ref().map(|value| value as _)),
             ("json_extract(spec, '$.project') = ?", past.project.as_ref().map(|value| value as _)),
@@ -116,11 +124,15 @@ impl Archive {
             let mut query = connection.prepare_cached(&sql)?;
             let parameters = parameters.as_slice();
             let reader = JobReader::new(connection);
-            let records = query.query_map(parameters, |row| reader.read(row))?.filter(|record| match (record, &past.text) {
-                (Ok(record), Some(text)) => past.text_of.is_none_or(|uid| uid == record.uid) && crate::http::says(record, text),
-                (Ok(_), None) => true,
+            let is_wanted = |record: &JobRecord| {
+                let is_seen = past.text_of.is_none_or(|uid| uid == record.uid);
+                past.text.as_ref().is_none_or(|text| is_seen && crate::http::says(record, text))
+                    && past.name.as_ref().is_none_or(|name| is_seen && record.spec.is_named(name))
+            };
+            let records = query.query_map(parameters, |row| reader.read(row))?.filter(|record| match record {
+                Ok(record) => is_wanted(record),
                 // One row that cannot be read does not hide the others; `rota check` names it.
-                (Err(error), _) => !is_of_one_row(error),
+                Err(error) => !is_of_one_row(error),
             });
             records.take(past.limit).collect()
         })

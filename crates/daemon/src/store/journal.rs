@@ -5,6 +5,7 @@
 
 use crate::api::JobState;
 use crate::store::extras;
+use crate::store::groups::Membership;
 use crate::store::record::{JobRecord, Spec};
 use rota_core::event::EventKind;
 use rota_core::{End, ExtraStep, Hold, JobChange, Realm, StopCause};
@@ -43,6 +44,9 @@ pub struct Submission {
     /// Memory it is given on each GPU, where that is predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u32>,
+    /// The job's place in its group, if it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Membership>,
     /// What was asked for. It is written once, with the job, and read from there.
     #[serde(skip)]
     pub spec: Option<Arc<Spec>>,
@@ -187,7 +191,13 @@ pub const INNER: [&str; 5] = ["decided", "occupied", "promised", "restart_measur
 /// What people and scripts are told with an event.
 pub fn detail(event: &QueueEvent) -> Value {
     match event {
-        EventKind::Admitted { request, .. } => json!({ "gpus": request.gpus, "user": request.user }),
+        EventKind::Admitted { request, .. } => {
+            let group = request.group.map(|membership| membership.group);
+            match group {
+                Some(group) => json!({ "gpus": request.gpus, "user": request.user, "group": group }),
+                None => json!({ "gpus": request.gpus, "user": request.user }),
+            }
+        }
         EventKind::Changed { change: JobChange::Priority(to), note, .. } => {
             json!({ "by": note.by, "from": note.before, "to": to })
         }

@@ -3,6 +3,7 @@
 use crate::api::text::Text;
 use crate::api::{self, JobState, Submit};
 use crate::store::extras::ExtraGpu;
+use crate::store::groups::Membership;
 use crate::store::journal::{Stamp, Submission};
 use rota_core::StopCause;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,9 @@ pub struct Spec {
     /// Its values in a sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<(String, String)>,
+    /// Its place in its group, if it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub membership: Option<Membership>,
     /// The process a claim is tied to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
@@ -278,10 +282,15 @@ impl JobRecord {
     /// What its users see.
     pub fn view(&self, state_dir: &std::path::Path, reason: Option<String>, position: Option<u64>) -> api::Job {
         let ask = &self.spec.ask;
-        let has_gpus = !self.gpu_indices.is_empty() || (self.state.has_gpus() && ask.gpus == 0);
+        // A job that waits for another attempt has left the GPUs of the last one.
+        let waits = matches!(self.state, JobState::Waiting | JobState::Held);
+        let has_gpus = !waits && (!self.gpu_indices.is_empty() || (self.state.has_gpus() && ask.gpus == 0));
         api::Job {
             id: self.id,
-            name: ask.name.clone(),
+            name: self.spec.label(),
+            group: self.spec.membership.map(|membership| membership.group),
+            array_index: self.spec.array_index,
+            params: self.spec.values.iter().cloned().collect(),
             user: self.user.clone(),
             project: ask.project.clone(),
             state: self.state,
@@ -361,8 +370,15 @@ mod tests {
         let ask = Submit { command: Arc::new(command.iter().map(|part| Text::from(*part)).collect()), ..Submit::default() };
         let values = vec![("lr".to_owned(), "0.1".to_owned())];
         let spec = Spec { ask, is_template: true, array_index: Some(index), values, ..Spec::default() };
-        let request =
-            Submission { uid: 1, user: "ann".to_owned(), gpus: 1, env_id: 0, memory_mib: None, spec: Some(Arc::new(spec)) };
+        let request = Submission {
+            uid: 1,
+            user: "ann".to_owned(),
+            gpus: 1,
+            env_id: 0,
+            memory_mib: None,
+            group: None,
+            spec: Some(Arc::new(spec)),
+        };
         JobRecord::new(7, &request, Stamp { at: 0, wall_ns: 0 })
     }
 

@@ -168,7 +168,8 @@ impl View {
         }
         let ask = &record.spec.ask;
         if ask.gpus == 0 {
-            return Some("all processor slots are taken".to_owned());
+            // Whether one is free changes from moment to moment; `rota explain` looks.
+            return Some("needs no GPU; it waits for its turn on a processor slot".to_owned());
         }
         let usable = self.gpus.iter().filter(|gpu| {
             (ask.gpu_ids.is_empty() || ask.gpu_ids.contains(&gpu.index))

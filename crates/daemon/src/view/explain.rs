@@ -130,7 +130,10 @@ impl<P: Platform> LiveWorld<P> {
         if record.spec.ask.gpus == 0 {
             return vec![blocker("order", "all processor slots are taken".to_owned())];
         }
-        let free = (!free.is_empty()).then(|| blocker("gpu", format!("GPU {} is free", self.indices(free))));
+        let ask = &record.spec.ask;
+        let could_mix = !ask.any_type && ask.gpu_ids.is_empty() && free.len() >= ask.gpus as usize;
+        let way_out = if could_mix { "; with `--any-type` a job may use GPUs of several types" } else { "" };
+        let free = (!free.is_empty()).then(|| blocker("gpu", format!("GPU {} is free{way_out}", self.indices(free))));
         let blocked = blocked.iter().filter_map(|(gpu, found)| {
             let device = self.devices.machine.device(*gpu)?;
             Some(Blocker { gpu: Some(device.index), ..self.gpu_blocker(*gpu, &format!("GPU {}", device.index), viewer, found)? })

@@ -315,6 +315,7 @@ impl<P: Platform> LiveWorld<P> {
             array_index: None,
             is_template: false,
             values: Vec::new(),
+            membership: None,
             holder: registration.holder.clone(),
             profile: None,
             is_profile_run: false,

@@ -120,7 +120,8 @@ pub fn build(name: &str, sharing: Sharing, params: &Params<'_>) -> Result<Box<dy
         "interior" => Solver::Interior,
         _ => return Err(params.bad_value("solver", "one of price, interior")),
     };
-    let unknown = || PolicyError::UnknownPolicy { given: name.to_owned(), known: allocation::NAMES.join(", ") };
+    let unknown =
+        || PolicyError::UnknownPolicy { given: name.to_owned(), known: format!("known are {}", allocation::NAMES.join(", ")) };
     let allocator = allocation::allocator(name, solver).ok_or_else(unknown)?;
     let tick = Span::from_seconds(params.number("tick", 0.1, 1e8)?).unwrap_or_default();
     let allocator = Named { name: name.to_owned(), solver, allocator };

@@ -41,7 +41,8 @@ impl LinePoint {
 
 pub(crate) fn lines_chart(title: &str, x_name: &str, lines: &[Line]) -> String {
     let mut svg = Svg::new(WIDTH);
-    let y = svg.head(title, "mean over the seeds; the band spans the seeds");
+    let is_one_seed = lines.iter().flat_map(|line| &line.points).all(|point| point.least.total_cmp(&point.most).is_eq());
+    let y = svg.head(title, if is_one_seed { "one seed" } else { "mean over the seeds; the band spans the seeds" });
     let legend = lines.iter().enumerate().map(|(position, line)| (policy_colour(position).to_owned(), line.name.clone()));
     let y = svg.legend(y, &legend.collect::<Vec<_>>());
     let frame = Frame { x: 84.0, y: y + 16.0, width: WIDTH - 84.0 - 40.0, height: 420.0 };

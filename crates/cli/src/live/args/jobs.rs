@@ -1,7 +1,8 @@
 //! Options of the commands about jobs.
 
 use super::daemon::StateArgs;
-use super::duration;
+use super::select::{JobWord, SelectArgs, job_word};
+use super::{duration, gpu_mebibytes, mebibytes};
 use clap::Args;
 use rota_daemon::api::{NoticeReach, PreemptNotice};
 use std::ffi::OsString;
@@ -11,18 +12,20 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  rota submit -- python train.py --lr 0.1                 one whole GPU
-  rota submit -g 4 --time-limit 12h -- torchrun …         four of one type
-  rota submit --memory 8000 -- python small.py            shares a GPU by memory
-  rota submit --memory auto -- python small.py            the same, by what it took before
-  rota submit --param lr=0.1,0.01 --param seed=1,2 -- python train.py --lr {lr} --seed {seed}
-  rota submit --array 0-9 --after 17 -- python eval.py --fold {index}
-  rota run -- nvidia-smi                                  wait, show the output, exit with its code")]
+  rota submit python train.py --lr 0.1                    one whole GPU
+  rota submit -g 4 --time-limit 12:00:00 torchrun …       four of one type
+  rota submit --memory 8G python small.py                 shares a GPU by memory
+  rota submit --memory auto python small.py               the same, by what it took before
+  rota submit -n bert --param lr=0.1,0.01 --param seed=1,2 python train.py --lr {lr} --seed {seed}
+  rota submit --array 0-9 --after 17 python eval.py --fold {index}
+  rota run nvidia-smi                                     wait, show the output, exit with its code
+
+Options of Rota come before the program; what follows the program belongs to it. `--` before the program is accepted.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct SubmitArgs {
     #[command(flatten)]
     pub state: StateArgs,
-    /// GPUs needed at once, all of one type; 0 runs on the processor alone
+    /// GPUs needed at once, all of one type (see --any-type); 0 runs on the processor alone
     #[arg(short = 'g', long, value_name = "N", default_value_t = 1)]
     pub gpus: u32,
     /// The only GPUs it may use, by index
@@ -31,12 +34,15 @@ pub struct SubmitArgs {
     /// GPU types it accepts
     #[arg(long = "gpu-type", value_name = "T", value_delimiter = ',')]
     pub gpu_types: Vec<String>,
-    /// Memory needed on each GPU, in MiB: it may share the GPU with others that fit beside it; `auto` goes by what earlier runs
-    /// of the same program took (`rota profiles`), and the first run has a GPU to itself
-    #[arg(long, value_name = "MIB|auto", value_parser = memory)]
+    /// The GPUs may be of several types, where no type has enough of them
+    #[arg(long)]
+    pub any_type: bool,
+    /// Memory needed on each GPU, as 8000 (MiB) or 8G: the job may share the GPU with others that fit beside it. `auto` goes by what
+    /// earlier runs of the same program took (`rota profiles`), and the first run has a GPU to itself
+    #[arg(long, value_name = "SIZE|auto", value_parser = memory)]
     pub memory: Option<Memory>,
-    /// With --memory auto: MiB to add to what is predicted
-    #[arg(long, value_name = "MIB")]
+    /// With --memory auto: memory to add to what is predicted
+    #[arg(long, value_name = "SIZE", value_parser = gpu_mebibytes)]
     pub buffer: Option<u32>,
     /// With --memory auto: the class its memory is learned under, in place of one made from the command
     #[arg(long, value_name = "NAME")]
@@ -66,7 +72,7 @@ pub struct SubmitArgs {
     /// How long it will run, as 90, 90s, 15m, 2h or 1d: backfill and explanations use it
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub estimate: Option<f64>,
-    /// When it should be finished, as 2026-11-16T18:00:00Z
+    /// When it should be finished, as 2026-11-16T18:00 (local) or 2026-11-16T18:00:00Z
     #[arg(long, value_name = "TIME")]
     pub deadline: Option<String>,
     /// End it after this long
@@ -82,7 +88,7 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub retry_delay: Option<f64>,
     /// A name for people
-    #[arg(long, value_name = "NAME")]
+    #[arg(short = 'n', long, value_name = "NAME")]
     pub name: Option<String>,
     /// What its GPU time is counted under, beside your name
     #[arg(long, value_name = "NAME")]
@@ -140,8 +146,8 @@ pub struct SubmitArgs {
     /// Time between asking it to stop and killing it
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub grace: Option<f64>,
-    /// Memory of the machine it may use, in MiB (where control groups are permitted)
-    #[arg(long, value_name = "MIB")]
+    /// Memory of the machine it may use, as 8000 (MiB) or 8G (where control groups are permitted)
+    #[arg(long, value_name = "SIZE", value_parser = mebibytes)]
     pub host_memory: Option<u64>,
     /// Processors it may use (where control groups are permitted)
     #[arg(long, value_name = "N")]
@@ -152,11 +158,14 @@ pub struct SubmitArgs {
     /// One job for each combination of values; `{NAME}` in the command stands for one
     #[arg(long = "param", value_name = "NAME=V,V,…")]
     pub params: Vec<String>,
+    /// Submit it even if the program cannot be found now
+    #[arg(long)]
+    pub force: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
@@ -173,7 +182,7 @@ fn memory(text: &str) -> Result<Memory, String> {
     if text == "auto" {
         return Ok(Memory::Auto);
     }
-    text.parse().map(Memory::Mib).map_err(|_| "write a number of MiB, or `auto`".to_owned())
+    gpu_mebibytes(text).map(Memory::Mib).map_err(|wrong| format!("{wrong}, or `auto`"))
 }
 
 /// Reads `signal=USR1,grace=60,to=main`.
@@ -222,8 +231,8 @@ pub struct BatchArgs {
     /// Part of the GPU's threads each may use; implies --mps
     #[arg(long, value_name = "P")]
     pub thread_percentage: Option<u32>,
-    /// MiB to add to the memory predicted for each row [default: what the daemon's settings say]
-    #[arg(long, value_name = "MIB")]
+    /// Memory to add to what is predicted for each row [default: what the daemon's settings say]
+    #[arg(long, value_name = "SIZE", value_parser = gpu_mebibytes)]
     pub buffer: Option<u32>,
     /// Epochs of the one run by itself that a script never measured gets first
     #[arg(long, value_name = "N", default_value_t = 2)]
@@ -254,19 +263,21 @@ pub struct BatchArgs {
 Examples:
   rota queue                     what waits and runs
   rota queue --all --limit 20    with the last that ended
+  rota queue group:7             every job of a group, one row each
+  rota queue --state waiting     only jobs that wait
   rota queue --json | jq '.[] | select(.state == \"waiting\") | .reason'")]
 pub struct QueueArgs {
     #[command(flatten)]
-    pub state: StateArgs,
+    pub select: SelectArgs,
+    /// A row for every job, also of groups
+    #[arg(long, short = 'x', alias = "expand")]
+    pub unfold: bool,
     /// Jobs that are over, too
     #[arg(long, short)]
     pub all: bool,
     /// Only jobs in this state
     #[arg(long = "in", value_name = "STATE")]
     pub wanted: Option<String>,
-    /// Only jobs of this user
-    #[arg(long, value_name = "NAME")]
-    pub user: Option<String>,
     /// Only jobs of this project
     #[arg(long, value_name = "NAME")]
     pub project: Option<String>,
@@ -283,22 +294,9 @@ pub struct QueueArgs {
 pub struct JobArgs {
     #[command(flatten)]
     pub state: StateArgs,
-    /// The job
-    #[arg(value_name = "ID")]
-    pub id: u64,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// A command about some jobs.
-#[derive(Args)]
-pub struct JobsArgs {
-    #[command(flatten)]
-    pub state: StateArgs,
-    /// The jobs
-    #[arg(value_name = "ID", required = true)]
-    pub ids: Vec<u64>,
+    /// The job, or a group as group:7
+    #[arg(value_name = "JOB", value_parser = job_word)]
+    pub job: JobWord,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -330,7 +328,10 @@ pub struct PriorityArgs {
 #[derive(Args)]
 pub struct WaitArgs {
     #[command(flatten)]
-    pub jobs: JobsArgs,
+    pub select: SelectArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     /// Give up after this long, with exit code 1
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<f64>,
@@ -338,12 +339,23 @@ pub struct WaitArgs {
 
 /// `rota logs`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota logs -f 17              follow one job
+  rota logs --tail 1 group:7   the last line of every job of a group
+  rota logs -n 20 3-5          the last 20 lines of three jobs")]
 pub struct LogsArgs {
     #[command(flatten)]
     pub state: StateArgs,
-    /// The job
-    #[arg(value_name = "ID")]
-    pub id: u64,
+    /// Jobs: numbers (17), ranges (3-9) or groups (group:7)
+    #[arg(value_name = "JOB", value_parser = job_word)]
+    pub what: Vec<JobWord>,
+    /// Jobs with this name, or of a group with this name; `*` stands for any letters
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Jobs of this user; `all` for every user's
+    #[arg(short = 'u', long, value_name = "USER")]
+    pub user: Option<String>,
     /// Go on until the job is over
     #[arg(short, long)]
     pub follow: bool,

@@ -1,7 +1,8 @@
 //! Options of the commands about the machine and its past.
 
 use super::daemon::StateArgs;
-use super::duration;
+use super::select::{JobWord, job_word};
+use super::{duration, moment};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -25,7 +26,8 @@ pub struct ProfilesArgs {
 /// `rota top`.
 #[derive(Args)]
 #[command(after_help = "\
-Keys: arrows select, enter says why, l shows the log, c cancels, h holds, r releases, ? lists all keys, q quits.
+Keys: arrows select, enter says why, l shows the log, c cancels, h holds, r releases, / finds, s sorts, x folds groups, + and - change
+the priority, ? lists all keys, q quits.
 NO_COLOR=1 draws without colours.")]
 pub struct TopArgs {
     #[command(flatten)]
@@ -42,6 +44,15 @@ pub enum ClaimModeWord {
     Queue,
     /// So many of the GPUs named with --from
     Schedule,
+}
+
+/// How granted GPUs are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClaimNames {
+    /// By number, as `rota gpus` counts them: the order of the PCI bus
+    Index,
+    /// By UUID, which means the same card to every program
+    Uuid,
 }
 
 /// `rota claim`.
@@ -70,6 +81,9 @@ pub struct ClaimArgs {
     /// The process whose life the grant is tied to [default: the one that called rota]
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
+    /// How to print the GPUs [default: index, or uuid on a machine with several models]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub print: Option<ClaimNames>,
     /// A name for people
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
@@ -95,8 +109,8 @@ pub enum HistoryVerb {
         /// The file: CSV, or TOML if its name ends so
         #[arg(short, long, value_name = "FILE")]
         out: PathBuf,
-        /// Only jobs that ended since this moment, as 2026-11-16T18:00:00Z
-        #[arg(long, value_name = "TIME")]
+        /// Only jobs that ended since this moment, as 1h or 7d (ago), today, 2026-11-16 or 2026-11-16T18:00:00Z
+        #[arg(long, value_name = "TIME", value_parser = moment)]
         since: Option<String>,
         /// Also write the speeds that were measured (.csv, .toml or .json); jobs of those types get their lengths in steps
         #[arg(long, value_name = "FILE")]
@@ -108,16 +122,18 @@ pub enum HistoryVerb {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  rota report -o today.html --since 2026-11-16T00:00:00Z
+  rota report -o today.html --since today
+  rota report -o hour.html --since 1h
+  rota report group:7 -o sweep.html
   rota report 17 18 19 -o sweep.html")]
 pub struct ReportArgs {
     #[command(flatten)]
     pub state: StateArgs,
-    /// Only these jobs; all that are over if none is named
-    #[arg(value_name = "ID")]
-    pub ids: Vec<u64>,
-    /// Only jobs that ended since this moment, as 2026-11-16T18:00:00Z
-    #[arg(long, value_name = "TIME")]
+    /// Only these jobs: numbers, ranges (3-9) or groups (group:7); all that are over if none is named
+    #[arg(value_name = "JOB", value_parser = job_word)]
+    pub what: Vec<JobWord>,
+    /// Only jobs that ended since this moment, as 1h or 7d (ago), today, 2026-11-16 or 2026-11-16T18:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     pub since: Option<String>,
     /// The page to write
     #[arg(short, long, value_name = "FILE.html")]

@@ -59,7 +59,7 @@ fn list(state: &StateArgs, json: bool) -> anyhow::Result<()> {
             format!("{given_up}{}", target.problem.as_deref().unwrap_or("-")),
         ]
     }));
-    output::print(&columns(&rows, output::width()))
+    output::print(&columns(&rows, output::table_width()))
 }
 
 /// Reads the name of an event that a target can be told of.

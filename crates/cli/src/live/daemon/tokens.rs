@@ -62,5 +62,5 @@ fn table(tokens: &[Token]) -> String {
         let scope = token.scope.word().to_owned();
         vec![token.id.to_string(), token.name.clone(), token.user.clone(), scope, ago(&token.created_at) + " ago", used, ends]
     }));
-    columns(&rows, output::width())
+    columns(&rows, output::table_width())
 }

@@ -1,7 +1,7 @@
 //! `rota up`, `rota down`, `rota config`: the daemon itself.
 
 use crate::live::args::{ConfigVerb, DownArgs, UpArgs};
-use crate::live::client::{Client, Failure, state_dir};
+use crate::live::client::{Client, Failure, usual_dir};
 use crate::output;
 use anyhow::Context;
 use rota_core::ThroughputTable;
@@ -53,7 +53,7 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     }
     let options = Options {
         config,
-        state_dir: state_dir(&args.state),
+        state_dir: usual_dir(&args.state),
         virtual_gpus: args.virtual_gpus.clone(),
         program: std::env::current_exe().context("finding this program")?,
         policy: args.policy.clone(),
@@ -83,7 +83,7 @@ fn greeting(ready: &Ready) -> String {
 
 /// Starts the daemon as a process of its own, and waits until it is ready or has said why not.
 fn detach(args: &UpArgs) -> anyhow::Result<()> {
-    let dir = state_dir(&args.state);
+    let dir = usual_dir(&args.state);
     std::fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
     let log_path = dir.join("daemon.log");
     let log = std::fs::File::create(&log_path).with_context(|| format!("writing {}", log_path.display()))?;

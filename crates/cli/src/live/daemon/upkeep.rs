@@ -1,7 +1,7 @@
 //! `rota backup`, `rota restore`, `rota check`: copies of the database, and whether it agrees with the run directories.
 
 use crate::live::args::{BackupArgs, PlainArgs, RestoreArgs};
-use crate::live::client::{Failure, state_dir};
+use crate::live::client::{Failure, usual_dir};
 use crate::output;
 use rota_daemon::upkeep::{self, Checked, Level, UpkeepError};
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ fn failure(error: UpkeepError) -> anyhow::Error {
 
 /// Writes a copy of the database.
 pub fn backup(args: &BackupArgs) -> anyhow::Result<()> {
-    let backup = upkeep::backup(&state_dir(&args.state), &args.file).map_err(failure)?;
+    let backup = upkeep::backup(&usual_dir(&args.state), &args.file).map_err(failure)?;
     if args.json {
         return output::print_json(&backup);
     }
@@ -27,7 +27,7 @@ pub fn backup(args: &BackupArgs) -> anyhow::Result<()> {
 
 /// Puts a backup in place of the database.
 pub fn restore(args: &RestoreArgs) -> anyhow::Result<()> {
-    let dir = state_dir(&args.state);
+    let dir = usual_dir(&args.state);
     let restored = upkeep::restore(&dir, &args.file).map_err(failure)?;
     if args.json {
         return output::print_json(&restored);
@@ -46,7 +46,7 @@ pub fn restore(args: &RestoreArgs) -> anyhow::Result<()> {
 
 /// Compares the database with the run directories. Fails if a person should look at something.
 pub fn check(args: &PlainArgs) -> anyhow::Result<ExitCode> {
-    let dir = state_dir(&args.state);
+    let dir = usual_dir(&args.state);
     if !dir.join("rota.db").exists() {
         return Err(failure(UpkeepError::NoDatabase(dir)));
     }

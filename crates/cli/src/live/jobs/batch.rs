@@ -2,7 +2,7 @@
 //!
 //! Every row has a key made of what it says, so that the same file given again goes on where it stopped.
 
-use crate::live::args::{BatchArgs, ReportArgs};
+use crate::live::args::{BatchArgs, JobWord, ReportArgs};
 use crate::live::client::Client;
 use crate::live::jobs::batch_file::{self, Header, Row};
 use crate::live::jobs::submit::{environment, rlimits};
@@ -41,10 +41,11 @@ pub fn batch(args: &BatchArgs) -> anyhow::Result<ExitCode> {
     let size = args.num.map_or(entries.len(), |num| num as usize).max(1);
     let bar = output::progress(entries.len() as u64, "jobs");
     let mut jobs = Vec::new();
+    let mut group = None;
     for part in entries.chunks_mut(size) {
         // Lower first; equal ones in the order of the file.
         part.sort_by_key(|entry| (entry.row.priority, entry.row.line));
-        submit(&client, args, part)?;
+        submit(&client, args, part, &mut group)?;
         if args.no_wait {
             continue;
         }
@@ -102,10 +103,15 @@ fn keys(file: &Path, run: &str, rows: &[Row]) -> anyhow::Result<Vec<String>> {
     Ok(keys)
 }
 
-fn submit(client: &Client, args: &BatchArgs, entries: &mut [Entry]) -> anyhow::Result<()> {
+/// Gives rows to the queue. All rows of a file are one group, which the first of them makes.
+fn submit(client: &Client, args: &BatchArgs, entries: &mut [Entry], group: &mut Option<u64>) -> anyhow::Result<()> {
     let env = std::sync::Arc::new(environment());
-    for part in entries.chunks_mut(AT_ONCE) {
-        let submits = part.iter().map(|entry| ask(args, entry)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut left = entries;
+    while !left.is_empty() {
+        let size = if group.is_some() { AT_ONCE.min(left.len()) } else { 1 };
+        let (part, rest) = left.split_at_mut(size);
+        left = rest;
+        let submits = part.iter().map(|entry| ask(args, entry, *group)).collect::<anyhow::Result<Vec<_>>>()?;
         let many = SubmitMany { env: env.clone(), submits };
         let answers: Vec<OneOfMany> = client.send(hyper::Method::POST, "/api/v1/jobs/many", &many)?;
         for (entry, answer) in part.iter_mut().zip(answers) {
@@ -114,11 +120,14 @@ fn submit(client: &Client, args: &BatchArgs, entries: &mut [Entry]) -> anyhow::R
                 None => answer.ids.first().copied().ok_or_else(|| "the daemon gave it no number".to_owned()),
             };
         }
+        if let (None, Some(Entry { outcome: Ok(id), .. })) = (&group, part.first()) {
+            *group = client.get::<Job>(&format!("/api/v1/jobs/{id}"))?.group;
+        }
     }
     Ok(())
 }
 
-fn ask(args: &BatchArgs, entry: &Entry) -> anyhow::Result<Submit> {
+fn ask(args: &BatchArgs, entry: &Entry, group: Option<u64>) -> anyhow::Result<Submit> {
     let Row { directory, filename, priority, line, .. } = &entry.row;
     let directory = directory.canonicalize()?;
     let ask = serde_json::json!({
@@ -134,6 +143,8 @@ fn ask(args: &BatchArgs, entry: &Entry) -> anyhow::Result<Submit> {
         "name": format!("{filename} (row {line})"),
         "key": entry.key,
         "rlimits": rlimits(),
+        "group": group.unwrap_or(0),
+        "group_name": args.file.file_name().map(|name| name.to_string_lossy()),
     });
     Ok(serde_json::from_value(ask)?)
 }
@@ -170,7 +181,7 @@ fn show_results(args: &BatchArgs, entries: &[Entry], jobs: &[Job]) -> anyhow::Re
             crate::live::text::command_line(&job.command),
         ]);
     }
-    output::print(&columns(&table, output::width()))?;
+    output::print(&columns(&table, output::table_width()))?;
     for job in jobs.iter().filter(|job| job.state != JobState::Done) {
         output::remark(&format!("job {}: {}", job.id, job.reason.as_deref().unwrap_or(job.state.word())));
     }
@@ -192,5 +203,6 @@ fn write_report(args: &BatchArgs, jobs: &[Job]) -> anyhow::Result<()> {
         let stem = args.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         PathBuf::from(format!("{stem}-report.html"))
     });
-    crate::live::past::report(&ReportArgs { state: args.state.clone(), ids, since: None, out: page })
+    let what = ids.into_iter().map(JobWord::Job).collect();
+    crate::live::past::report(&ReportArgs { state: args.state.clone(), what, since: None, out: page })
 }

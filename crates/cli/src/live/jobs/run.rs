@@ -2,13 +2,15 @@
 
 use super::submit::send;
 use super::wait::{ABSENCE_MAX, wait_for_restart};
-use crate::live::args::SubmitArgs;
+use crate::live::args::{StateArgs, SubmitArgs};
 use crate::live::client::Client;
 use crate::output;
 use anyhow::bail;
 use rota_daemon::api::{Job, JobState};
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Gives a job to the queue, shows its output, and ends as it does.
 pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
@@ -19,6 +21,7 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
     let submitted = send(&client, args)?;
     let Some(&id) = submitted.ids.first() else { bail!("the daemon gave the job no number") };
     output::remark(&format!("job {id}"));
+    leave_or_cancel(args.state.clone(), id);
     let mut shown = 0;
     let job = loop {
         let followed = follow(&client, id, &mut shown);
@@ -42,6 +45,40 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
     }
     Ok(ExitCode::from(exit_code(job.state, job.exit_code, job.signal)))
 }
+
+/// How long a first Ctrl-C waits for a second one.
+const SECOND_PRESS: Duration = Duration::from_secs(5);
+
+/// On Ctrl-C, says what becomes of the job and leaves it in the queue; a second Ctrl-C soon after cancels it.
+fn leave_or_cancel(state: StateArgs, id: u64) {
+    std::thread::spawn(move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        let is_second = runtime.block_on(async {
+            let mut presses = signal(SignalKind::interrupt()).ok()?;
+            presses.recv().await?;
+            output::remark(&format!(
+                "\njob {id} goes on without this terminal: `rota logs -f {id}` shows it. Press Ctrl-C again now to cancel it"
+            ));
+            Some(tokio::time::timeout(SECOND_PRESS, presses.recv()).await.is_ok())
+        });
+        match is_second {
+            Some(true) => {
+                let cancelled =
+                    Client::new(&state).and_then(|client| client.post::<Vec<u64>>(&format!("/api/v1/jobs/{id}/cancel")));
+                match cancelled {
+                    Ok(_) => output::remark(&format!("job {id} is cancelled")),
+                    Err(error) => output::remark(&format!("job {id} could not be cancelled: {error:#}")),
+                }
+            }
+            Some(false) => {}
+            None => return,
+        }
+        std::process::exit(INTERRUPTED);
+    });
+}
+
+/// The exit code of a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
 
 /// Shows a job's log to its end, but for what has been shown of it.
 fn follow(client: &Client, id: u64, shown: &mut u64) -> anyhow::Result<()> {

@@ -1,22 +1,31 @@
 //! `rota show`, `rota explain`, `rota logs`: one job in full, why it waits, and what it wrote.
 
-use crate::live::args::{JobArgs, LogsArgs};
+use super::group::show_group;
+use super::select::{Purpose, select};
+use crate::live::args::{JobArgs, JobWord, LogsArgs, SelectArgs};
 use crate::live::client::Client;
-use crate::live::text::command_line;
+use crate::live::text::{clock_time, command_line, with_local_times};
 use crate::output;
+use anyhow::bail;
 use rota_daemon::api::{Explanation, Job};
 use std::io::Write;
 
 /// Prints one job in full.
 pub fn show(args: &JobArgs) -> anyhow::Result<()> {
-    let job: Job = Client::new(&args.state)?.get(&format!("/api/v1/jobs/{}", args.id))?;
+    let client = Client::new(&args.state)?;
+    if let JobWord::Group(group) = args.job {
+        return show_group(&client, group, args.json);
+    }
+    let job: Job = client.get(&format!("/api/v1/jobs/{}", one(args)?))?;
     if args.json {
         return output::print_json(&job);
     }
     let none = || "-".to_owned();
+    let time = |moment: &Option<String>| moment.as_deref().map_or_else(none, clock_time);
     let mut rows = vec![
         ("job", job.id.to_string()),
         ("name", job.name.clone().unwrap_or_else(none)),
+        ("group", job.group.map_or_else(none, |group| format!("group:{group}"))),
         ("user", job.user.clone()),
         ("project", job.project.clone().unwrap_or_else(none)),
         ("state", job.state.word().to_owned()),
@@ -31,9 +40,9 @@ pub fn show(args: &JobArgs) -> anyhow::Result<()> {
         ("profile", job.profile.clone().unwrap_or_else(none)),
         ("peak memory", job.peak_memory_mib.map_or_else(none, |memory| format!("{memory} MiB"))),
         ("priority", job.priority.to_string()),
-        ("submitted", job.submitted_at.clone()),
-        ("started", job.started_at.clone().unwrap_or_else(none)),
-        ("finished", job.finished_at.clone().unwrap_or_else(none)),
+        ("submitted", clock_time(&job.submitted_at)),
+        ("started", time(&job.started_at)),
+        ("finished", time(&job.finished_at)),
         ("attempts", format!("{} of {}", job.attempts, job.retries + 1)),
         ("energy", job.energy_wh.map_or_else(none, |energy| format!("{energy:.2} Wh"))),
         ("log", job.log_path.clone().unwrap_or_else(none)),
@@ -50,24 +59,51 @@ pub fn show(args: &JobArgs) -> anyhow::Result<()> {
 
 /// Prints why a job waits.
 pub fn explain(args: &JobArgs) -> anyhow::Result<()> {
-    let why: Explanation = Client::new(&args.state)?.get(&format!("/api/v1/jobs/{}/explain", args.id))?;
+    let why: Explanation = Client::new(&args.state)?.get(&format!("/api/v1/jobs/{}/explain", one(args)?))?;
     if args.json {
         return output::print_json(&why);
     }
-    let mut lines = vec![format!("job {} ({}): {}", why.id, why.state.word(), why.reason)];
-    lines.extend(why.blockers.iter().map(|blocker| format!("  {}: {}", blocker.kind, blocker.text)));
-    lines.extend(why.earliest_start.map(|at| format!("earliest start known: {at}")));
+    let mut lines = vec![format!("job {} ({}): {}", why.id, why.state.word(), with_local_times(&why.reason))];
+    lines.extend(why.blockers.iter().map(|blocker| format!("  {}: {}", blocker.kind, with_local_times(&blocker.text))));
+    lines.extend(why.earliest_start.map(|at| format!("earliest start known: {}", clock_time(&at))));
     output::print(&lines.join("\n"))
 }
 
-/// Prints a job's output.
+/// The one job that is meant.
+fn one(args: &JobArgs) -> anyhow::Result<u64> {
+    match args.job {
+        JobWord::Job(id) => Ok(id),
+        JobWord::Range(..) | JobWord::Group(_) => bail!("name one job by its number; `rota show group:7` shows a group"),
+    }
+}
+
+/// Prints the output of jobs. Several are told apart by a line before each.
 pub fn logs(args: &LogsArgs) -> anyhow::Result<()> {
+    let choice =
+        SelectArgs { state: args.state.clone(), what: args.what.clone(), name: args.name.clone(), user: args.user.clone() };
+    let client = Client::new(&choice.daemon())?;
     let mut query = vec![format!("follow={}", args.follow)];
     query.extend(args.tail.map(|lines| format!("tail={lines}")));
     query.extend(args.attempt.map(|attempt| format!("attempt={attempt}")));
+    let query = query.join("&");
     let mut stdout = std::io::stdout().lock();
-    Client::new(&args.state)?.stream(&format!("/api/v1/jobs/{}/logs?{}", args.id, query.join("&")), |piece| {
-        stdout.write_all(piece)?;
-        Ok(stdout.flush()?)
-    })
+    let mut show = |id: u64| {
+        client.stream(&format!("/api/v1/jobs/{id}/logs?{query}"), |piece| {
+            stdout.write_all(piece)?;
+            Ok(stdout.flush()?)
+        })
+    };
+    if let ([JobWord::Job(id)], false) = (args.what.as_slice(), choice.is_filter()) {
+        return show(*id);
+    }
+    let jobs = select(&client, &choice, Purpose::Look)?.jobs;
+    if let [job] = jobs.as_slice() {
+        return show(job.id);
+    }
+    for job in &jobs {
+        let name = job.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
+        output::print(&format!("==> {}{name} ({}) <==", job.id, job.state.word()))?;
+        show(job.id)?;
+    }
+    Ok(())
 }

@@ -1,11 +1,13 @@
 //! `rota submit`: gives jobs to the queue.
 
+use super::sanity;
 use crate::live::args::{Memory, SubmitArgs};
 use crate::live::client::Client;
 use crate::output;
 use anyhow::{Context, bail};
 use rota_daemon::Text;
 use rota_daemon::api::{After, AfterCondition, GavelScript, Submit, Submitted, SweepParam};
+use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -16,16 +18,24 @@ pub fn submit(args: &SubmitArgs) -> anyhow::Result<()> {
         let single = args.array.is_none() && args.params.is_empty();
         return match submitted.ids.as_slice() {
             [id] if single => output::print_json(&serde_json::json!({ "id": id })),
-            ids => output::print_json(&serde_json::json!({ "ids": ids })),
+            ids => output::print_json(&serde_json::json!({ "group": submitted.group, "ids": ids })),
         };
     }
     let ids = submitted.ids.iter().map(ToString::to_string).collect::<Vec<_>>();
-    output::print(&ids.join("\n"))
+    output::print(&ids.join("\n"))?;
+    if let Some(group) = submitted.group.filter(|_| std::io::stderr().is_terminal()) {
+        output::remark(&format!("group:{group} has {} jobs; `rota show group:{group}` shows what becomes of them", ids.len()));
+    }
+    Ok(())
 }
 
 /// Sends what was typed to the daemon.
 pub fn send(client: &Client, args: &SubmitArgs) -> anyhow::Result<Submitted> {
-    client.send(hyper::Method::POST, "/api/v1/jobs", &ask(args)?)
+    let ask = ask(args)?;
+    for warning in sanity::check(&ask, args.force)? {
+        output::remark(&format!("rota: {warning}"));
+    }
+    client.send(hyper::Method::POST, "/api/v1/jobs", &ask)
 }
 
 /// All of this process's environment.
@@ -65,6 +75,7 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         gpus: args.gpus,
         gpu_ids: args.gpu_ids.clone(),
         gpu_types: args.gpu_types.clone(),
+        any_type: args.any_type,
         memory_mib: match args.memory {
             Some(Memory::Mib(memory)) => Some(memory),
             Some(Memory::Auto) | None => None,
@@ -81,7 +92,7 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         weight: args.weight,
         tickets: args.tickets,
         estimate_seconds: args.estimate,
-        deadline: args.deadline.clone(),
+        deadline: args.deadline.as_deref().map(deadline).transpose()?,
         time_limit_seconds: args.time_limit,
         after: args.after.iter().map(|text| after(text)).collect::<anyhow::Result<_>>()?,
         retries: args.retries,
@@ -106,9 +117,18 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         grace_seconds: args.grace,
         host_memory_mib: args.host_memory,
         cpus: args.cpus,
+        group: None,
+        group_name: None,
         array: args.array.as_deref().map(indices).transpose()?.unwrap_or_default(),
         params: args.params.iter().map(|text| param(text)).collect::<anyhow::Result<_>>()?,
     })
+}
+
+/// A deadline by the local clock, or as it is written.
+fn deadline(text: &str) -> anyhow::Result<String> {
+    let local = || text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::system()).ok();
+    let is_exact = text.parse::<jiff::Timestamp>().is_ok();
+    Ok(local().filter(|_| !is_exact).map_or_else(|| text.to_owned(), |zoned| zoned.timestamp().to_string()))
 }
 
 fn after(text: &str) -> anyhow::Result<After> {

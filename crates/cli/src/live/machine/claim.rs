@@ -1,10 +1,10 @@
 //! `rota claim`: GPUs for a process that Rota did not start.
 
-use crate::live::args::{ClaimArgs, ClaimModeWord, StateArgs};
+use crate::live::args::{ClaimArgs, ClaimModeWord, ClaimNames, StateArgs};
 use crate::live::client::{Client, Failure};
 use crate::output;
 use hyper::Method;
-use rota_daemon::api::{ClaimMode, GpuClaim, Job, JobState, Submitted};
+use rota_daemon::api::{ClaimMode, Gpu, GpuClaim, Job, JobState, Submitted};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -22,6 +22,23 @@ fn cancel_on(kind: SignalKind, state: StateArgs, id: u64) {
         }
         std::process::exit(1);
     });
+}
+
+/// The granted GPUs as CUDA takes them: by index, or by UUID where an index may mean another card. CUDA counts the fastest card first
+/// unless it is told otherwise, so that the two differ on a machine with several models.
+fn names(client: &Client, args: &ClaimArgs, job: &Job) -> anyhow::Result<Vec<String>> {
+    let by_uuid = match args.print {
+        Some(ClaimNames::Uuid) => true,
+        Some(ClaimNames::Index) => false,
+        None => {
+            let gpus: Vec<Gpu> = client.get("/api/v1/gpus")?;
+            let is_virtual = gpus.iter().any(|gpu| gpu.name.starts_with("Virtual"));
+            !is_virtual && gpus.iter().any(|gpu| gpu.name != gpus[0].name)
+        }
+    };
+    let uuids = job.gpu_uuids.clone().unwrap_or_default();
+    let indices = job.gpu_indices.iter().flatten().map(ToString::to_string).collect();
+    Ok(if by_uuid { uuids } else { indices })
 }
 
 /// Waits for GPUs and prints which; they are the caller's as long as it lives.
@@ -47,11 +64,10 @@ pub fn claim(args: &ClaimArgs) -> anyhow::Result<()> {
         let job: Job = client.get(&format!("/api/v1/jobs/{id}/wait?started=true&timeout={left}"))?;
         match job.state {
             JobState::Running => {
-                let indices = job.gpu_indices.clone().unwrap_or_default();
                 if args.json {
                     return output::print_json(&job);
                 }
-                return output::print(&indices.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
+                return output::print(&names(&client, args, &job)?.join(","));
             }
             state if state.is_over() => {
                 return Err(anyhow::Error::new(Failure(format!(

@@ -38,7 +38,7 @@ pub fn gpu_table(gpus: &[Gpu]) -> String {
             jobs.chain(strangers).collect::<Vec<_>>().join(", "),
         ]);
     }
-    columns(&rows, output::width())
+    columns(&rows, output::table_width())
 }
 
 /// The state of a GPU, as a word.

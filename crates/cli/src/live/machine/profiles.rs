@@ -29,5 +29,5 @@ pub fn profiles(args: &ProfilesArgs) -> anyhow::Result<()> {
             profile.class.clone(),
         ]
     }));
-    output::print(&if profiles.is_empty() { "nothing measured yet".to_owned() } else { columns(&rows, output::width()) })
+    output::print(&if profiles.is_empty() { "nothing measured yet".to_owned() } else { columns(&rows, output::table_width()) })
 }

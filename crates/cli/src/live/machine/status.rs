@@ -3,9 +3,10 @@
 use super::gpus::gpu_table;
 use crate::live::args::PlainArgs;
 use crate::live::client::Client;
-use crate::live::text::ago;
+use crate::live::jobs::{groups_of, table};
+use crate::live::text::{ago, columns};
 use crate::output;
-use rota_daemon::api::Status;
+use rota_daemon::api::{Job, JobState, Status};
 
 /// The whole state at a glance.
 pub fn status(args: &PlainArgs) -> anyhow::Result<()> {
@@ -29,5 +30,27 @@ pub fn status(args: &PlainArgs) -> anyhow::Result<()> {
         lines.push(String::new());
         lines.push(gpu_table(&status.gpus));
     }
+    if status.running + status.waiting + status.held > 0 {
+        lines.push(String::new());
+        lines.push(jobs_now(&client)?);
+    }
     output::print(&lines.join("\n"))
+}
+
+/// Rows of jobs that are shown.
+const ROWS_MAX: usize = 12;
+
+/// What runs, then what waits and why; a group is one row.
+fn jobs_now(client: &Client) -> anyhow::Result<String> {
+    let mut jobs: Vec<Job> = client.get("/api/v1/jobs?limit=10000")?;
+    jobs.sort_by_key(|job| (!job.state.has_gpus(), job.state == JobState::Held, job.id));
+    let groups = groups_of(client, &jobs)?;
+    let mut rows = table(&jobs, &groups);
+    let left = rows.len().saturating_sub(ROWS_MAX + 1);
+    rows.truncate(ROWS_MAX + 1);
+    let mut text = columns(&rows, output::table_width());
+    if left > 0 {
+        text.push_str(&format!("\n… and {left} more: `rota queue` shows all"));
+    }
+    Ok(text)
 }

@@ -1,6 +1,6 @@
 //! `rota history export`, `rota report`: what really happened, as a trace for the simulator and as a page for people.
 
-use crate::live::args::{HistoryArgs, HistoryVerb, ReportArgs};
+use crate::live::args::{HistoryArgs, HistoryVerb, JobWord, ReportArgs};
 use crate::live::client::{Client, Failure};
 use crate::live::past::speeds::measured;
 use crate::output;
@@ -9,7 +9,7 @@ use anyhow::Context;
 use rota_core::bind::BadJobs;
 use rota_core::{Bound, End, Event, EventKind, GpuId, GpuList, GpuTypeId, JobId, Span, ThroughputTable, Time};
 use rota_daemon::Replay;
-use rota_daemon::api::{History, PastRun, Status};
+use rota_daemon::api::{History, Job, PastRun, Status};
 use rota_report::{Measured, Reading, Recorder, RecorderOptions, RunMeta};
 
 /// Writes the past as a trace.
@@ -74,12 +74,19 @@ fn story(history: History) -> anyhow::Result<Replay> {
 pub fn report(args: &ReportArgs) -> anyhow::Result<()> {
     let client = Client::new(&args.state)?;
     let mut history = fetch(&client, args.since.as_deref())?;
-    if !args.ids.is_empty() {
-        let known = history.jobs.iter().map(|job| job.job.id).collect::<Vec<_>>();
-        if let Some(id) = args.ids.iter().find(|id| !known.contains(id)) {
+    if !args.what.is_empty() {
+        let is_there = |id: u64| history.jobs.iter().any(|job| job.job.id == id);
+        if let Some(JobWord::Job(id)) = args.what.iter().find(|word| matches!(word, JobWord::Job(id) if !is_there(*id))) {
             return Err(anyhow::Error::new(Failure(format!("job {id} is not over, or there is no such job"))));
         }
-        history.jobs.retain(|job| args.ids.contains(&job.job.id));
+        let is_meant = |job: &Job| {
+            args.what.iter().any(|word| match *word {
+                JobWord::Job(id) => job.id == id,
+                JobWord::Range(first, last) => (first..=last).contains(&job.id),
+                JobWord::Group(group) => job.group == Some(group),
+            })
+        };
+        history.jobs.retain(|job| is_meant(&job.job));
     }
     let status: Status = client.get("/api/v1/status")?;
     let samples = std::mem::take(&mut history.samples);

@@ -1,11 +1,12 @@
 //! What the dashboard knows: folded from the daemon's answers and from keys, and drawn by [`super::draw`]. No clock, no terminal, no
 //! network in here.
 
+use super::arrange::{Arrangement, Fold};
 use super::history::History;
 use super::pages;
 use super::tail::Tail;
 use jiff::Timestamp;
-use rota_daemon::api::{Explanation, Job, Status};
+use rota_daemon::api::{Explanation, Group, Job, Status};
 use std::collections::BTreeMap;
 
 /// How long the outcome of an action is shown.
@@ -51,6 +52,8 @@ pub struct DaemonView {
     pub jobs: Vec<Job>,
     /// The jobs that ended lately, oldest first.
     pub over: Vec<Job>,
+    /// The groups that are not over.
+    pub groups: Vec<Group>,
 }
 
 /// News from the daemon.
@@ -68,6 +71,10 @@ pub enum News {
     LogRefused(u64, String),
     /// Something was done to a job, or refused.
     Acted(Verb, u64, Result<(), String>),
+    /// Something was done to a group: to so many jobs, or refused.
+    GroupActed(Verb, u64, Result<usize, String>),
+    /// A job was given another priority, or not.
+    Prioritised(u64, i32, Result<(), String>),
     /// The daemon does not answer.
     Gone(String),
 }
@@ -113,6 +120,8 @@ pub struct Question {
     pub verb: Verb,
     /// To which job: the one that was selected when the key was hit, whatever moves since.
     pub job: u64,
+    /// The group that the selected row stood for.
+    pub group: Option<Fold>,
 }
 
 /// The outcome of a change.
@@ -155,6 +164,15 @@ pub struct App {
     pub jobs: Vec<Job>,
     /// The recent use of each GPU, by its UUID.
     pub history: BTreeMap<String, History>,
+    /// Rows that stand for a whole group, by the job they are of.
+    pub folds: BTreeMap<u64, Fold>,
+    /// What the user asked to see of the queue.
+    pub arrangement: Arrangement,
+    /// Everything that was seen, before it was arranged.
+    seen: Vec<Job>,
+    groups: Vec<Group>,
+    /// Whether the first row is selected whatever it is, because the user has chosen no other.
+    follows_top: bool,
     /// The job that keys speak of.
     pub selected: Option<u64>,
     /// The page that fills the screen.
@@ -182,6 +200,11 @@ impl App {
             status: sight.status.clone(),
             jobs: Vec::new(),
             history: BTreeMap::new(),
+            folds: BTreeMap::new(),
+            arrangement: Arrangement::default(),
+            seen: Vec::new(),
+            groups: Vec::new(),
+            follows_top: true,
             selected: None,
             page: Page::Overview,
             scroll: 0,
@@ -205,6 +228,10 @@ impl App {
             News::LogGrew(..) => {}
             News::Acted(verb, job, Ok(())) => self.say(format!("job {job} {}", verb.past()), false),
             News::Acted(verb, job, Err(why)) => self.say(format!("{} job {job}: {why}", verb.word()), true),
+            News::GroupActed(verb, group, Ok(jobs)) => self.say(format!("group:{group}: {} of {jobs} jobs", verb.word()), false),
+            News::GroupActed(verb, group, Err(why)) => self.say(format!("{} group:{group}: {why}", verb.word()), true),
+            News::Prioritised(job, priority, Ok(())) => self.say(format!("job {job} has priority {priority}"), false),
+            News::Prioritised(job, _, Err(why)) => self.say(format!("priority of job {job}: {why}"), true),
             News::Gone(why) => {
                 let since = if let Link::Gone(since, _) = self.link { since } else { self.now };
                 self.link = Link::Gone(since, why);
@@ -222,21 +249,35 @@ impl App {
         }
         self.history.retain(|uuid, _| sight.status.gpus.iter().any(|gpu| gpu.uuid == *uuid));
         self.status = sight.status;
-        let place = self.selected_place();
-        self.jobs = sight.jobs;
-        self.jobs.sort_by_key(|job| match job.state {
-            state if state.has_gpus() => 0,
-            rota_daemon::api::JobState::Waiting => 1,
-            _ => 2,
-        });
+        self.seen = sight.jobs;
         // What ended last is looked for first. A job that ended between two answers is in both.
-        let known = self.jobs.iter().map(|job| job.id).collect::<std::collections::HashSet<_>>();
-        self.jobs.extend(sight.over.into_iter().rev().filter(|job| !known.contains(&job.id)));
-        if self.selected_place().is_none() {
+        let known = self.seen.iter().map(|job| job.id).collect::<std::collections::HashSet<_>>();
+        self.seen.extend(sight.over.into_iter().rev().filter(|job| !known.contains(&job.id)));
+        self.groups = sight.groups;
+        self.arrange();
+    }
+
+    /// Makes the rows anew, and keeps the selection where the user would look for it.
+    pub fn arrange(&mut self) {
+        let place = self.selected_place();
+        let was_active = self.selected_job().is_some_and(|job| !job.state.is_over());
+        (self.jobs, self.folds) = self.arrangement.rows(&self.seen, &self.groups);
+        if was_active && self.page == Page::Overview && self.selected_job().is_some_and(|job| job.state.is_over()) {
+            // The list goes on at its top, and not at its end with the job that is over.
+            self.follows_top = true;
+        }
+        if self.follows_top && self.page == Page::Overview {
+            self.selected = self.jobs.first().map(|job| job.id);
+        } else if self.selected_place().is_none() {
             // The neighbour takes the place of a job that is gone.
             let place = place.unwrap_or(0).min(self.jobs.len().saturating_sub(1));
             self.selected = self.jobs.get(place).map(|job| job.id);
         }
+    }
+
+    /// The group that the selected row stands for, if it does.
+    pub fn selected_fold(&self) -> Option<Fold> {
+        self.selected.and_then(|job| self.folds.get(&job)).copied()
     }
 
     fn log_grew(&mut self, bytes: &[u8]) {
@@ -275,8 +316,9 @@ impl App {
 
     /// Moves the selection by so many jobs, as far as there are any.
     pub fn select(&mut self, by: isize) {
-        let place = self.selected_place().unwrap_or(0).saturating_add_signed(by);
-        self.selected = self.jobs.get(place.min(self.jobs.len().saturating_sub(1))).map(|job| job.id);
+        let place = self.selected_place().unwrap_or(0).saturating_add_signed(by).min(self.jobs.len().saturating_sub(1));
+        self.selected = self.jobs.get(place).map(|job| job.id);
+        self.follows_top = place == 0;
     }
 
     /// Opens a page at its beginning.
@@ -292,7 +334,7 @@ impl App {
 
     /// Jobs that are in the queue and not in the list.
     pub fn left_out(&self) -> u64 {
-        let listed = self.jobs.iter().filter(|job| !job.state.is_over()).count() as u64;
+        let listed = self.seen.iter().filter(|job| !job.state.is_over()).count() as u64;
         (self.status.running + self.status.waiting + self.status.held).saturating_sub(listed)
     }
 }

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::{Bytes, Incoming};
 use jiff::{Timestamp, ToSpan};
-use rota_daemon::api::{Job, Status};
+use rota_daemon::api::{Job, JobChange, JobsActed, Status};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -36,6 +36,10 @@ pub enum Request {
     Look(Focus),
     /// Change a job.
     Act(Verb, u64),
+    /// Change every job of a group that it can be done to.
+    ActOnGroup(Verb, u64),
+    /// Give a job another priority.
+    Prioritise(u64, i32),
 }
 
 /// The log that is followed.
@@ -91,6 +95,8 @@ pub fn run(client: &Client, every: Duration, mut asked: UnboundedReceiver<Reques
                 request = asked.recv() => match request {
                     Some(Request::Look(focus)) => feed.turn(focus).await,
                     Some(Request::Act(verb, job)) => feed.act(verb, job).await,
+                    Some(Request::ActOnGroup(verb, group)) => feed.act_on_group(verb, group).await,
+                    Some(Request::Prioritise(job, priority)) => feed.prioritise(job, priority).await,
                     None => false,
                 },
                 _ = ticks.tick() => feed.look().await,
@@ -125,6 +131,23 @@ impl<T: Fn(News) -> bool> Feed<'_, T> {
         let done = within(self.client.call::<Vec<u64>>(Method::POST, &path, Bytes::new())).await;
         let done = done.map(|_| ()).map_err(|error| format!("{error:#}"));
         (self.tell)(News::Acted(verb, job, done)) && self.look().await
+    }
+
+    async fn act_on_group(&mut self, verb: Verb, group: u64) -> bool {
+        let path = format!("/api/v1/groups/{group}/{}", verb.word());
+        let done = within(self.client.call::<JobsActed>(Method::POST, &path, Bytes::new())).await;
+        let done = done.map_err(|error| format!("{error:#}")).and_then(|acted| match acted.refused.first() {
+            Some(refused) if acted.ids.is_empty() => Err(refused.reason.clone()),
+            _ => Ok(acted.ids.len()),
+        });
+        (self.tell)(News::GroupActed(verb, group, done)) && self.look().await
+    }
+
+    async fn prioritise(&mut self, job: u64, priority: i32) -> bool {
+        let body = Bytes::from(serde_json::to_vec(&JobChange { priority }).unwrap_or_default());
+        let done = within(self.client.call::<Job>(Method::PATCH, &format!("/api/v1/jobs/{job}"), body)).await;
+        let done = done.map(|_| ()).map_err(|error| format!("{error:#}"));
+        (self.tell)(News::Prioritised(job, priority, done)) && self.look().await
     }
 
     async fn look(&mut self) -> bool {
@@ -196,7 +219,9 @@ pub async fn look(client: &Client) -> anyhow::Result<DaemonView> {
     }
     let since = Timestamp::now().checked_sub(OVER_MINUTES.minutes())?;
     let over = get(client, &format!("/api/v1/jobs?since={since}&limit={OVER_MAX}")).await?;
-    Ok(DaemonView { status, jobs, over })
+    let has_groups = jobs.iter().any(|job| job.group.is_some());
+    let groups = if has_groups { get(client, "/api/v1/groups?open=true").await? } else { Vec::new() };
+    Ok(DaemonView { status, jobs, over, groups })
 }
 
 async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> anyhow::Result<T> {

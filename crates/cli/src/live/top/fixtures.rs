@@ -20,6 +20,9 @@ pub fn job(id: u64, state: JobState, name: &str) -> Job {
     Job {
         id,
         name: Some(name.to_owned()),
+        group: None,
+        array_index: None,
+        params: std::collections::BTreeMap::new(),
         project: None,
         user: "alice".to_owned(),
         state,
@@ -126,7 +129,7 @@ pub fn sight(gpus: Vec<Gpu>, jobs: Vec<Job>) -> DaemonView {
         warnings: Vec::new(),
     };
     let (over, jobs) = jobs.into_iter().partition(|job| job.state.is_over());
-    DaemonView { status, jobs, over }
+    DaemonView { status, jobs, over, groups: Vec::new() }
 }
 
 /// A dashboard that has looked once.

@@ -3,6 +3,7 @@
 use super::app::{App, Page, Question, Verb};
 use super::pages;
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rota_daemon::api::JobState;
 
 /// What a key does outside the dashboard's own state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,10 @@ pub enum Effect {
     Redraw,
     /// The daemon is asked to change a job.
     Act(Verb, u64),
+    /// The daemon is asked to change a group.
+    ActOnGroup(Verb, u64),
+    /// The daemon is asked to give a job another priority.
+    Prioritise(u64, i32),
 }
 
 /// Takes a key.
@@ -31,10 +36,27 @@ pub fn press(app: &mut App, key: KeyEvent) -> Effect {
     }
     if let Some(question) = app.question.take() {
         let agreed = matches!(key.code, KeyCode::Char('y' | 'Y'));
-        return if agreed { Effect::Act(question.verb, question.job) } else { Effect::None };
+        return match question.group {
+            _ if !agreed => Effect::None,
+            Some(fold) => Effect::ActOnGroup(question.verb, fold.group),
+            None => Effect::Act(question.verb, question.job),
+        };
+    }
+    if app.arrangement.is_typing {
+        find(app, key.code);
+        return Effect::None;
     }
     match key.code {
         KeyCode::Char('q') if app.page == Page::Overview => return Effect::Quit,
+        KeyCode::Esc if app.page == Page::Overview => set_text(app, String::new()),
+        KeyCode::Char('/') if app.page == Page::Overview => app.arrangement.is_typing = true,
+        KeyCode::Char('s') if app.page == Page::Overview => {
+            app.arrangement.sort = app.arrangement.sort.next();
+            app.arrange();
+        }
+        KeyCode::Char('x') if app.page == Page::Overview => fold(app),
+        KeyCode::Char('+') => return prioritise(app, 1),
+        KeyCode::Char('-') => return prioritise(app, -1),
         KeyCode::Char('q') | KeyCode::Esc => app.open(Page::Overview),
         KeyCode::Char('?') => turn_to(app, Page::Help),
         KeyCode::Char('g') => turn_to(app, Page::Gpus),
@@ -46,6 +68,54 @@ pub fn press(app: &mut App, key: KeyEvent) -> Effect {
         code => go(app, code),
     }
     Effect::None
+}
+
+/// Takes a key of the text that is looked for.
+fn find(app: &mut App, code: KeyCode) {
+    let mut text = app.arrangement.text.clone();
+    match code {
+        KeyCode::Enter => app.arrangement.is_typing = false,
+        KeyCode::Esc => {
+            app.arrangement.is_typing = false;
+            text.clear();
+        }
+        KeyCode::Backspace => _ = text.pop(),
+        KeyCode::Char(letter) => text.push(letter),
+        _ => {}
+    }
+    set_text(app, text);
+}
+
+fn set_text(app: &mut App, text: String) {
+    app.arrangement.text = text;
+    app.arrange();
+}
+
+/// Folds the group of the selected job, or unfolds it.
+fn fold(app: &mut App) {
+    let Some(group) = app.selected_job().and_then(|job| job.group) else {
+        return app.refuse("this job is in no group".to_owned());
+    };
+    if !app.arrangement.unfolded.remove(&group) {
+        app.arrangement.unfolded.insert(group);
+    }
+    app.arrange();
+}
+
+/// Asks for a higher or lower priority of the selected job.
+fn prioritise(app: &mut App, by: i32) -> Effect {
+    if matches!(app.page, Page::Gpus | Page::Help | Page::Log) {
+        return Effect::None;
+    }
+    match app.selected_job() {
+        Some(job) if app.selected_fold().is_none() && matches!(job.state, JobState::Waiting | JobState::Held) => {
+            Effect::Prioritise(job.id, job.priority.saturating_add(by))
+        }
+        _ => {
+            app.refuse("only a job that waits or is held can be given another priority".to_owned());
+            Effect::None
+        }
+    }
 }
 
 fn turn_to(app: &mut App, page: Page) {
@@ -70,7 +140,7 @@ fn ask(app: &mut App, verb: Verb) {
         Some(job) if job.state.is_over() => {
             app.refuse(format!("job {} is {}: there is nothing to {}", job.id, job.state.word(), verb.word()));
         }
-        Some(job) => app.question = Some(Question { verb, job: job.id }),
+        Some(job) => app.question = Some(Question { verb, job: job.id, group: app.selected_fold() }),
     }
 }
 
@@ -99,7 +169,6 @@ mod tests {
     use super::super::app::{Focus, News};
     use super::super::fixtures::{app, hit, job, room, shown, sight};
     use super::*;
-    use rota_daemon::api::JobState;
 
     const Y: KeyCode = KeyCode::Char('y');
 

@@ -2,6 +2,7 @@
 //! shows it. The terminal is given back as it was, whatever happens.
 
 mod app;
+mod arrange;
 mod draw;
 mod feed;
 #[cfg(test)]
@@ -128,6 +129,8 @@ fn watch(
                     Effect::Quit => return Ok(0),
                     Effect::Redraw => terminal.clear().context("drawing")?,
                     Effect::Act(verb, job) => _ = requests.send(Request::Act(verb, job)),
+                    Effect::ActOnGroup(verb, group) => _ = requests.send(Request::ActOnGroup(verb, group)),
+                    Effect::Prioritise(job, priority) => _ = requests.send(Request::Prioritise(job, priority)),
                 },
                 // A new size is asked for before every drawing.
                 Message::Terminal(_) => {}

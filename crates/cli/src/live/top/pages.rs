@@ -26,7 +26,7 @@ pub struct Row {
     pub tone: Tone,
 }
 
-const KEYS: [(&str, &str); 14] = [
+const KEYS: [(&str, &str); 18] = [
     ("↑ ↓ k j", "select a job, or scroll"),
     ("PgUp PgDn", "a page up or down"),
     ("Home End", "the first or the last"),
@@ -36,6 +36,10 @@ const KEYS: [(&str, &str); 14] = [
     ("c", "cancel the job (asks first); a second time ends it at once"),
     ("h", "hold it: it is not started (asks first)"),
     ("r", "release it after all (asks first)"),
+    ("+ -", "a higher or lower priority for a job that waits"),
+    ("/", "find jobs by number, name, user or state; esc shows all"),
+    ("s", "sort by arrival, user, priority or name"),
+    ("x", "unfold a group, or fold it again; c, h and r mean all of a folded group"),
     ("q esc", "back; on the first screen q quits"),
     ("ctrl-c", "quit from anywhere"),
     ("ctrl-l", "draw the screen again"),

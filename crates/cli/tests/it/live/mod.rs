@@ -1,6 +1,8 @@
 //! The live queue, end to end: each test has a daemon of its own on a folder of its own, and takes it away with everything it started.
 
 mod daemon;
+mod demo;
+mod habits;
 mod http;
 mod machine;
 mod notify;

@@ -121,6 +121,9 @@ struct ListQuery {
     state: Option<api::JobState>,
     /// Only of this user.
     user: Option<String>,
+    /// Only of the caller.
+    #[serde(default)]
+    mine: bool,
     /// Only of this project.
     project: Option<String>,
     /// Only those that ended since this moment, RFC 3339.
@@ -129,6 +132,10 @@ struct ListQuery {
     until: Option<String>,
     /// Only those with this in their name or their command, whatever its case.
     q: Option<String>,
+    /// Only of this group.
+    group: Option<u64>,
+    /// Only those that are called so, or whose group is; `*` stands for any letters.
+    name: Option<String>,
     /// The most jobs on a page; 1000 if not given.
     #[param(minimum = 1, maximum = 10_000)]
     limit: Option<usize>,
@@ -155,11 +162,13 @@ async fn list(
     let wanted = Wanted {
         all: query.all,
         state: query.state,
-        user: query.user.clone(),
+        user: query.user.clone().or_else(|| query.mine.then(|| caller.user.clone())),
         project: query.project.clone(),
         since_ns: time("since", &query.since)?,
         until_ns: time("until", &query.until)?,
         text: query.q.as_deref().filter(|text| !text.is_empty()).map(str::to_lowercase),
+        group: query.group,
+        name: query.name.clone().filter(|name| !name.is_empty()),
         limit,
         cursor: query.cursor,
         viewer: site.viewer(&caller),
@@ -181,12 +190,24 @@ impl ListQuery {
     /// The next page, as the header `Link` has it.
     fn next(&self, cursor: u64) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
-        let words =
-            [("user", &self.user), ("project", &self.project), ("since", &self.since), ("until", &self.until), ("q", &self.q)];
+        let words = [
+            ("user", &self.user),
+            ("project", &self.project),
+            ("since", &self.since),
+            ("until", &self.until),
+            ("q", &self.q),
+            ("name", &self.name),
+        ];
         for (name, value) in words {
             if let Some(value) = value {
                 query.append_pair(name, value);
             }
+        }
+        if let Some(group) = self.group {
+            query.append_pair("group", &group.to_string());
+        }
+        if self.mine {
+            query.append_pair("mine", "true");
         }
         if self.all {
             query.append_pair("all", "true");

@@ -37,6 +37,10 @@ pub struct Wanted {
     pub until_ns: Option<i64>,
     /// Only those with this in their name or their command, whatever its case.
     pub text: Option<String>,
+    /// Only of this group.
+    pub group: Option<u64>,
+    /// Only those that are called so, or whose group is; `*` stands for any letters.
+    pub name: Option<String>,
     /// The most jobs on a page.
     pub limit: usize,
     /// The last of the page before.
@@ -62,6 +66,8 @@ impl Wanted {
             && self.user.as_ref().is_none_or(|user| record.user == *user)
             && (self.project.is_none() || record.spec.ask.project == self.project)
             && self.cursor.is_none_or(|cursor| if self.is_past() { record.id < cursor } else { record.id > cursor })
+            && self.group.is_none_or(|group| record.spec.membership.is_some_and(|membership| membership.group == group))
+            && self.name.as_ref().is_none_or(|name| self.viewer.sees(record.uid) && record.spec.is_named(name))
             && self.text.as_ref().is_none_or(|text| self.viewer.sees(record.uid) && says(record, text))
     }
 }
@@ -184,6 +190,8 @@ impl Site {
                     Viewer::All => None,
                     Viewer::Own { uid, .. } => Some(*uid),
                 },
+                group: wanted.group,
+                name: wanted.name.clone(),
                 limit: wanted.limit + 1,
             };
             past = self.past(|archive| archive.past(&query))?;

@@ -126,7 +126,7 @@ async fn claim(
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", title));
     }
     let id = site.ask(|reply| Message::Claim(claim, caller, reply)).await?;
-    Ok((StatusCode::CREATED, Json(api::Submitted { ids: vec![id], existing: false })))
+    Ok((StatusCode::CREATED, Json(api::Submitted { ids: vec![id], existing: false, group: None })))
 }
 
 /// Ends the daemon; running jobs go on.

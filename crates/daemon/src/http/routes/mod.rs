@@ -2,6 +2,7 @@
 
 pub mod curves;
 pub mod events;
+pub mod groups;
 pub mod history;
 pub mod jobs;
 pub mod lists;

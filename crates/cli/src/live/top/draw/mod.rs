@@ -165,7 +165,15 @@ fn footer(app: &App, looks: Looks, columns: u16) -> Line<'static> {
     if let Some(question) = app.question {
         let named = app.jobs.iter().find(|job| job.id == question.job);
         let named = named.map_or_else(String::new, |job| format!(" · {} of {}", job_name(job), plain(&job.user)));
-        let text = format!(" {} job {}? y/n{named}", question.verb.word(), question.job);
+        let what = match question.group {
+            Some(fold) => format!("group:{} ({} jobs)", fold.group, fold.jobs),
+            None => format!("job {}", question.job),
+        };
+        let text = format!(" {} {what}? y/n{named}", question.verb.word());
+        return Line::from(fit(&text, columns)).style(looks.question());
+    }
+    if app.arrangement.is_typing {
+        let text = format!(" find: {}▏  enter keeps it, esc shows all", plain(&app.arrangement.text));
         return Line::from(fit(&text, columns)).style(looks.question());
     }
     if let Some(notice) = app.notice() {
@@ -176,13 +184,16 @@ fn footer(app: &App, looks: Looks, columns: u16) -> Line<'static> {
         Page::Overview => &[
             ("?", "help"),
             ("q", "quit"),
-            ("↑↓", "select"),
             ("⏎", "why"),
             ("l", "log"),
             ("c", "cancel"),
             ("h", "hold"),
-            ("r", "release"),
+            ("r", "free"),
+            ("/", "find"),
+            ("s", "sort"),
+            ("x", "fold"),
             ("g", "GPUs"),
+            ("+-", "priority"),
         ],
         Page::Job => &[("q", "back"), ("↑↓", "scroll"), ("l", "log"), ("c", "cancel"), ("h", "hold"), ("r", "release")],
         Page::Log => &[("q", "back"), ("↑↓", "scroll"), ("End", "follow"), ("⏎", "why"), ("c", "cancel")],

@@ -2,6 +2,7 @@
 
 use super::looks::Looks;
 use crate::live::top::app::App;
+use crate::live::top::arrange::Sort;
 use crate::live::top::words::{fit, job_age, job_gpus, job_name, pad, pad_left, plain, width as width_of};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -46,18 +47,28 @@ pub fn table(app: &App, looks: Looks, width: u16, rows: u16) -> Vec<Line<'static
     let width = usize::from(width);
     if app.jobs.is_empty() {
         let head = Line::from("QUEUE").style(looks.heading());
-        let hint = "nothing waits or runs: give it something with `rota submit -- COMMAND`";
-        return vec![head, Line::from(fit(hint, width)).style(looks.dim())];
+        let hint = if app.arrangement.text.is_empty() {
+            "nothing waits or runs: give it something with `rota submit COMMAND`".to_owned()
+        } else {
+            format!("no job has “{}” in its number, name, user or state: esc shows all", plain(&app.arrangement.text))
+        };
+        return vec![head, Line::from(fit(&hint, width)).style(looks.dim())];
     }
     let columns = Columns::of(app, width);
     let room = usize::from(rows) - 1;
     let selected = app.selected_place().unwrap_or(0);
     let last = app.jobs.len().saturating_sub(room);
     let first = selected.saturating_sub(room / 2).min(last);
-    let why = match app.left_out() {
+    let mut why = match app.left_out() {
         0 => "WHY".to_owned(),
         count => format!("WHY ({count} more wait)"),
     };
+    if app.arrangement.sort != Sort::default() {
+        why = format!("{why} · by {}", app.arrangement.sort.word());
+    }
+    if !app.arrangement.text.is_empty() {
+        why = format!("{why} · with “{}”", plain(&app.arrangement.text));
+    }
     let head = ["ID", "STATE", "USER", "GPUS", "AGE", "NAME", &why].map(str::to_owned);
     let mut lines = vec![Line::from(spans(" ", head, columns, Style::new())).style(looks.heading())];
     for (place, job) in app.jobs.iter().enumerate().skip(first).take(room) {

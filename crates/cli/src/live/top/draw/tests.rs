@@ -84,7 +84,7 @@ fn the_end_of_the_selected_jobs_log_is_below_the_queue() {
 fn keys_are_named_at_the_bottom_and_questions_take_their_place() {
     let mut app = room();
     let keys = shown(&mut app, 80, 24).pop().unwrap();
-    assert_eq!(keys, " ? help  q quit  ↑↓ select  ⏎ why  l log  c cancel  h hold  r release  g GPUs");
+    assert_eq!(keys, " ? help  q quit  ⏎ why  l log  c cancel  h hold  r free  / find  s sort  x fold");
     hit(&mut app, &[KeyCode::Char('c')]);
     assert_eq!(shown(&mut app, 80, 24).pop().unwrap(), " cancel job 17? y/n · train-llama of alice");
     assert!(shown(&mut app, 24, 10).pop().unwrap().starts_with(" cancel job 17? y/n"));

@@ -29,9 +29,13 @@ impl Machine {
                 "power_watts": 60.0, "power_limit_watts": 400, "energy_joules": 1000, "temperature": 31, "compute_mode": "default", "processes": [],
             })
         };
+        Self::of(uuids.iter().map(device).collect())
+    }
+
+    /// One with these GPUs, as the stand-in's file has them.
+    pub fn of(devices: Vec<Value>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let machine =
-            Self { path: folder.path().join("machine.json"), devices: uuids.iter().map(device).collect(), _folder: folder };
+        let machine = Self { path: folder.path().join("machine.json"), devices, _folder: folder };
         machine.tell();
         machine
     }

@@ -3,5 +3,6 @@
 mod doctor;
 pub mod gpus;
 mod measure;
+mod mixed;
 mod mps;
 mod sharing;

@@ -4,6 +4,7 @@ mod arrays;
 mod crash;
 mod disk;
 mod gavel;
+mod groups;
 mod jobs;
 mod leases;
 mod reboot;
