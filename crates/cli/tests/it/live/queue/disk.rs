@@ -60,6 +60,7 @@ fn submit_until_refused(daemon: &Daemon) -> (Vec<u64>, String) {
     }
 }
 
+/// It is long because it is one account: the disk fills up, jobs are cancelled, the daemon is killed and started, and there is room again.
 #[test]
 fn a_full_disk_stops_intake_and_harms_nothing_that_runs() {
     if !is_root() {
