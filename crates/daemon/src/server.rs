@@ -487,6 +487,9 @@ fn chosen(devices: Vec<rota_gpu::Device>, config: &Config) -> Vec<rota_gpu::Devi
     devices.into_iter().filter(is_chosen).collect()
 }
 
+/// How long the lock of a daemon that is gone may be held by what it left.
+const LOCK_LEFT_MAX: Duration = Duration::from_secs(5);
+
 /// Makes the state directory ours, alone.
 pub(crate) fn take_state_dir(dir: &Path, uid: u32) -> Result<File, ServeError> {
     let shown = dir.display().to_string();
@@ -509,9 +512,15 @@ pub(crate) fn take_state_dir(dir: &Path, uid: u32) -> Result<File, ServeError> {
         .mode(0o600)
         .open(&path)
         .map_err(doing(path.display().to_string()))?;
-    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        let pid = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
-        return Err(ServeError::Running { path: dir.to_owned(), pid });
+    let since = std::time::Instant::now();
+    while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let pid = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        // A daemon that was killed while it made a process leaves its lock to that process, until it has become another program.
+        let is_gone = pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+        if !is_gone || since.elapsed() > LOCK_LEFT_MAX {
+            return Err(ServeError::Running { path: dir.to_owned(), pid });
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
     let write = || -> io::Result<()> {
         lock.set_len(0)?;

@@ -204,6 +204,10 @@ impl<P: Platform> LiveWorld<P> {
         if exit.code == Some(0) {
             return End::Finished;
         }
+        if exit.code.is_none() && exit.signal.is_none() {
+            // It was told to leave before it had begun: nothing is lost.
+            return End::Evicted;
+        }
         if exit.signal == Some(KILL) {
             let grace = record.notice_grace(self.config.jobs.grace_seconds);
             after.reason = Some(format!(

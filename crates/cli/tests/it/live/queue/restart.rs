@@ -101,3 +101,17 @@ fn a_job_that_lost_one_of_its_gpus_and_is_tried_again_starts_on_others() {
     let ended = daemon.wait_one(job);
     assert_eq!((&ended["state"], &ended["attempts"], &ended["gpu_indices"]), (&json!("done"), &json!(2), &json!([0, 1])));
 }
+
+#[test]
+fn a_lock_that_a_killed_daemon_left_to_a_process_is_waited_for() {
+    let mut daemon = Daemon::start("a100:1");
+    daemon.kill();
+    // A process that was being made when the daemon was killed holds the lock until it has become another program.
+    let mut left = std::process::Command::new("flock").arg(daemon.state.join("lock")).args(["sleep", "0.5"]).spawn().unwrap();
+    until("the lock is held", || {
+        let tried = std::process::Command::new("flock").arg("--nonblock").arg(daemon.state.join("lock")).arg("true").status();
+        !tried.unwrap().success()
+    });
+    daemon.up();
+    left.wait().unwrap();
+}
