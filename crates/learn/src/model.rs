@@ -20,6 +20,10 @@ const WORD: &str = "rota";
 /// How the scores of a model are used in a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of the file, and each can be true or false whatever the others are"
+)]
 pub struct Use {
     /// Whether a job with a better score takes GPUs from a running one with a worse score.
     pub preempt: bool,

@@ -39,7 +39,7 @@ impl Room {
             let view = snapshot.view(job);
             let share = view.job.share.fraction();
             busy += share * f64::from(view.job.gpus);
-            for gpu in view.state.gpus.iter() {
+            for gpu in &view.state.gpus {
                 if let Some(left) = left.get_mut(gpu.index()) {
                     left.share -= share;
                     left.memory -= f64::from(view.job.memory_mib) / largest;

@@ -79,6 +79,7 @@ pub enum AlgorithmWord {
 
 /// `rota learn train`.
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct TrainArgs {
     #[command(flatten)]
     pub env: EnvArgs,

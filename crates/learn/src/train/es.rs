@@ -97,7 +97,7 @@ impl Search<'_> {
             self.generation(run)?;
             since += 1;
             if since % JUDGE_EVERY == 0 || self.steps >= until {
-                let cost = self.judge(&run.cma.mean().to_vec(), progress)?;
+                let cost = self.judge(run.cma.mean(), progress)?;
                 run.best_cost = run.best_cost.min(cost);
             }
         }

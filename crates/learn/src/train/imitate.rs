@@ -53,7 +53,9 @@ pub fn imitate(task: &Task, settings: &Settings, rule: &str, activation: Activat
             let legal = vec![true; scores.len()];
             let mut slopes = probabilities(scores, &legal);
             slopes[decision.choice] -= 1.0;
-            slopes.iter_mut().for_each(|slope| *slope /= MINIBATCH as f32);
+            for slope in &mut slopes {
+                *slope /= MINIBATCH as f32;
+            }
             network.backward(&mut workspace, &slopes, &mut gradient);
         }
         silence(&mut gradient);

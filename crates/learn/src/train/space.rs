@@ -136,13 +136,13 @@ impl Space {
                 *offset += weight * self.means[feature];
             }
         }
-        if !self.hidden.is_empty() {
+        if self.hidden.is_empty() {
+            scale_to_one(&mut point);
+        } else {
             let rest = parameters[self.features * width..].iter().map(|parameter| f64::from(*parameter));
             let first = point.len();
             point.extend(rest);
             point[first..].iter_mut().zip(offsets).for_each(|(parameter, offset)| *parameter += offset);
-        } else {
-            scale_to_one(&mut point);
         }
         Some(point)
     }
@@ -173,9 +173,11 @@ impl Space {
         for (layer, pair) in sizes.windows(2).enumerate() {
             let (from, to) = (pair[0], pair[1]);
             let is_last = layer + 2 == sizes.len();
+            // After the first layer the score is the first unit less the second.
+            let carrying = if layer == 0 { linear } else { &[1.0, -1.0] };
             for input in 0..from {
+                let carried = carrying.get(input).copied().unwrap_or(0.0);
                 for unit in 0..to {
-                    let carried = if layer == 0 { linear[input] } else { [1.0, -1.0].get(input).copied().unwrap_or(0.0) };
                     let free = stream.normal() * (2.0 / from as f64).sqrt();
                     point.push(match unit {
                         0 => carried,
@@ -199,7 +201,9 @@ impl Space {
 fn scale_to_one(point: &mut [f64]) {
     let norm = point.iter().map(|value| value * value).sum::<f64>().sqrt();
     if norm > 0.0 {
-        point.iter_mut().for_each(|value| *value /= norm);
+        for value in point {
+            *value /= norm;
+        }
     }
 }
 
