@@ -88,7 +88,7 @@ impl Daemon {
     }
 
     fn end(mut self, signal: nix::sys::signal::Signal) {
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id() as i32), signal).unwrap();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id().cast_signed()), signal).unwrap();
         self.0.wait().unwrap();
     }
 }

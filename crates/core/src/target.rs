@@ -153,7 +153,7 @@ pub enum Wish {
     },
     /// Run exactly these. Who is on its type already stays there.
     Assignment {
-        /// Every active job, once, with the GPU type it should be on now, or none if it should wait.
+        /// Active jobs, each once, with the GPU type it should be on now, or none if it should wait. A job that is not named stays as it is.
         types: Vec<(JobId, Option<GpuTypeId>)>,
         /// Jobs that should share whole GPUs: both are named above with the same type, and no job is in two pairs.
         pairs: Vec<(JobId, JobId)>,

@@ -143,10 +143,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let config = options.config;
 
     let mut source = monitor::Source::open(options.virtual_gpus.as_deref())?;
-    let devices = chosen(source.list()?, &config);
-    // Held until the daemon ends: it puts the limits back.
-    let _power = power::begin(&mut source, &devices, &config.gpus.cap(), &state_dir).map_err(doing("power cap"))?;
-    let devices = chosen(source.list()?, &config);
+    let (devices, _power) = capped_devices(&mut source, &config, &state_dir)?;
     let driver = source.driver();
     make_device_files(&devices, uid);
     let compute = source.modes()?;
@@ -246,6 +243,17 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     _ = runtime.block_on(tokio::time::timeout(Duration::from_millis(500), site.watchmen.close()));
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(())
+}
+
+/// The GPUs that are used, under the power cap that is set. The limits are put back when the guard is dropped.
+fn capped_devices(
+    source: &mut monitor::Source,
+    config: &Config,
+    state_dir: &Path,
+) -> Result<(Vec<rota_gpu::Device>, Option<power::PowerGuard>), ServeError> {
+    let devices = chosen(source.list()?, config);
+    let guard = power::begin(source, &devices, &config.gpus.cap(), state_dir).map_err(doing("power cap"))?;
+    Ok((chosen(source.list()?, config), guard))
 }
 
 /// How runs are made on this machine.

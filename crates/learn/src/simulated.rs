@@ -102,7 +102,8 @@ impl Scenario {
         match &self.source {
             Source::Classroom(_) => self.bound(0, Episodes::Training).map(drop),
             Source::Trace { workload, table, .. } => {
-                Ok(drop(Bound::new(Workload::clone(workload), self.cluster.clone(), table, BadJobs::Refuse)?))
+                Bound::new(Workload::clone(workload), self.cluster.clone(), table, BadJobs::Refuse)?;
+                Ok(())
             }
         }
     }

@@ -243,21 +243,21 @@ pub unsafe extern "C" fn rota_model_free(scorer: *mut Scorer) {
 /// Scores rows of features.
 ///
 /// # Safety
-/// `scorer` came from [`rota_model_open`] and nobody else uses it now; `rows` points to `count` rows, `scores` to `count` numbers that may be
+/// `scorer` came from [`rota_model_open`] and nobody else uses it now; `rows` points to `count` rows, `given` to `count` numbers that may be
 /// written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rota_model_scores(scorer: *mut Scorer, rows: *const f32, count: usize, scores: *mut f32) -> c_int {
+pub unsafe extern "C" fn rota_model_scores(scorer: *mut Scorer, rows: *const f32, count: usize, given: *mut f32) -> c_int {
     if count == 0 {
         return FINE;
     }
     // SAFETY: as the caller says.
     let Scorer { model, workspace } = unsafe { &mut *scorer };
     // SAFETY: as the caller says.
-    let (rows, scores) = unsafe {
-        (std::slice::from_raw_parts(rows, count * model.header.features.len()), std::slice::from_raw_parts_mut(scores, count))
+    let (rows, given) = unsafe {
+        (std::slice::from_raw_parts(rows, count * model.header.features.len()), std::slice::from_raw_parts_mut(given, count))
     };
     let done = guarded(|| {
-        scores.copy_from_slice(model.scores(rows, workspace));
+        given.copy_from_slice(model.scores(rows, workspace));
         Ok(())
     });
     if done.is_ok() { FINE } else { FAILED }

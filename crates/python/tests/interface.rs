@@ -40,7 +40,7 @@ fn environments_are_made_stepped_and_freed() {
         let mut ended = 0;
         for _ in 0..200 {
             let legal = std::slice::from_raw_parts(arrays.legal, 3 * 51);
-            let first = |row: &[u8]| row.iter().rposition(|legal| *legal == 1).unwrap() as i64;
+            let first = |row: &[u8]| i64::try_from(row.iter().rposition(|legal| *legal == 1).unwrap()).unwrap();
             let actions = legal.chunks(51).map(first).collect::<Vec<_>>();
             assert_eq!(rota_vector_step(vector, actions.as_ptr(), 3, room.as_mut_ptr(), ROOM), 0, "{}", text(&room));
             ended += std::slice::from_raw_parts(arrays.terminated, 3).iter().map(|ended| u32::from(*ended)).sum::<u32>();

@@ -42,7 +42,9 @@ pub fn begin(source: &mut Source, devices: &[Device], cap: &PowerCap, state_dir:
             Ok(Some(PowerGuard { book, nvml }))
         }
         Source::Virtual(devices) => {
-            caps.iter().for_each(|(uuid, watts)| devices.cap_power(uuid, *watts));
+            for (uuid, watts) in &caps {
+                devices.cap_power(uuid, *watts);
+            }
             Ok(None)
         }
         Source::None(_) => Ok(None),
