@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Growing a small language model at half time, beside staying small; and what `adapter.step()` costs when nothing changes.
 
-Usage: growth.py [--seeds 5] [--steps 400]. Needs PyTorch: `/usr/bin/python3` with Debian's `python3-torch`. Takes some minutes on one core.
+Usage: growth.py [--seeds 5] [--steps 400] [--only deepened]. Needs PyTorch: `/usr/bin/python3` with Debian's `python3-torch`. Takes some minutes on one core.
 A character model over this repository's own documentation, width 64, 2 blocks; at half time the grown arms get 4 blocks. Two comparisons:
 equal steps (the extra GPU pays for the deeper network) and equal multiplications (the same GPU pays; the grown arms get fewer steps).
 Every arm begins with the same weights and moments at half time. The last tenth of the text is kept for the score.
@@ -26,7 +26,8 @@ from rota.adapt.warmup import WarmUp  # noqa: E402
 from tests.growth_models import CONTEXT, Text, TinyGpt, loss_of  # noqa: E402
 
 TARGET_MICROSECONDS = 50.0
-WIDTH, RATE, WARMUP_STEPS = 64, 3e-3, 20
+WIDTH, BATCH, RATE, WARMUP_STEPS = 64, 8, 3e-3, 20
+ARMS = {"deepened": "deepen", "stacked": "stack", "widened": "widen"}
 # Two-sided 95 % of Student's t, by degrees of freedom.
 STUDENT = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
@@ -34,8 +35,8 @@ STUDENT = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365,
 class HeldBack(Text):
     """The documentation, of which the last tenth is for the score."""
 
-    def __init__(self, seed, size=16):
-        super().__init__(seed, size)
+    def __init__(self, seed):
+        super().__init__(seed, BATCH)
         cut = len(self._text) * 9 // 10
         self._text, rest = self._text[:cut], self._text[cut:]
         rows = [rest[start : start + CONTEXT + 1] for start in range(0, len(rest) - CONTEXT - 1, CONTEXT)]
@@ -60,7 +61,7 @@ def train(model, optimiser, text, steps, rates, growth=None):
             warming.step()
 
 
-def one_seed(seed, steps):
+def one_seed(seed, steps, arms):
     """The score of every arm."""
     torch.manual_seed(seed)
     model, text = TinyGpt(width=WIDTH), HeldBack(seed)
@@ -70,7 +71,7 @@ def one_seed(seed, steps):
     rates = [RATE] * (steps - steps // 4) + [RATE * (1 - number / (steps // 4)) for number in range(steps // 4)]
     train(model, optimiser, text, half, rates[:half])
     scores = {}
-    for arm, operation in (("small", None), ("deepened", "deepen"), ("stacked", "stack"), ("widened", "widen")):
+    for arm, operation in {"small": None, **arms}.items():
         for pays in ("steps", "multiplications"):
             if arm == "small" and pays == "multiplications":
                 continue
@@ -105,12 +106,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="how many times [5]")
     parser.add_argument("--steps", type=int, default=400, metavar="N", help="steps of the small model in all [400]")
+    parser.add_argument("--only", choices=ARMS, metavar="ARM", help=f"only this of {', '.join(ARMS)}")
     options = parser.parse_args()
     torch.set_num_threads(1)
     cost = step_cost()
     verdict = "ok" if cost * 1e6 < TARGET_MICROSECONDS else "MISSED"
     print(f"`adapter.step()` without a change     {cost * 1e6:8.3f} µs  < {TARGET_MICROSECONDS:g} µs  {verdict}", flush=True)
-    runs = [one_seed(seed, options.steps) for seed in range(options.seeds)]
+    arms = {arm: operation for arm, operation in ARMS.items() if options.only in (None, arm)}
+    runs = []
+    for seed in range(options.seeds):
+        runs.append(one_seed(seed, options.steps, arms))
+        scores = "  ".join(f"{arm} at equal {pays} {score:.4f}" for (arm, pays), score in runs[-1].items() if arm != "small")
+        print(f"seed {seed}: small {runs[-1]['small', 'steps']:.4f}  {scores}", flush=True)
     small = [run["small", "steps"] for run in runs]
     print(f"score (loss on text kept back) after {options.steps} steps, {options.seeds} seeds; small: {statistics.mean(small):.4f}")
     for key in [key for key in runs[0] if key[0] != "small"]:

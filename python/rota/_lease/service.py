@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -101,14 +101,18 @@ class Service:
         """Tells that the job uses so many extra GPUs and no more."""
         self._post("give-back", kept=kept)
 
-    def notices(self) -> Iterator[dict[str, Any]]:
-        """What the daemon has to say to the job, as it says it; ends when the connection does."""
+    def notices(self, on_open: Callable[[], None] = lambda: None) -> Iterator[dict[str, Any]]:
+        """What the daemon has to say to the job, as it says it; ends when the connection does.
+
+        `on_open` is called when the daemon listens: what changed before that is not said, what changes from then on is.
+        """
         connection = self._connection(SILENCE_SECONDS_MAX)
         try:
             connection.request("GET", f"/lease/v1/notice?lease={self.lease}", headers=self._headers())
             response = connection.getresponse()
             if response.status != http.client.OK:
                 raise _refusal(response.status, response.read())
+            on_open()
             for line in response:
                 if line.strip():
                     with _understood("notice"):

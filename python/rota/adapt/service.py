@@ -111,7 +111,8 @@ class JobClock:
         pause = RETRY_SECONDS_MIN
         while True:
             try:
-                for notice in self._service.notices():
+                # An offer between the last answer and the beginning of the stream is asked for.
+                for notice in self._service.notices(on_open=self._wake.set):
                     pause = RETRY_SECONDS_MIN
                     if notice.get("notice") == "extras":
                         self._wake.set()
@@ -119,7 +120,5 @@ class JobClock:
                 return
             except RotaError:
                 pass
-            # A daemon that came back may have another view.
-            self._wake.set()
             time.sleep(pause)
             pause = min(pause * 2, RETRY_SECONDS_MAX)
