@@ -279,7 +279,7 @@ fn watcher(estimates: bool) -> Result<Learned, ScenarioError> {
         algorithm: String::new(),
         seed: 0,
         steps: 0,
-        used: Use { preempt: false, pass: true, estimates },
+        used: Use { preempt: false, pass: true, reserve: false, estimates },
         features: features::NAMES.map(str::to_owned).to_vec(),
         low: vec![0.0; features::COUNT],
         high: vec![0.0; features::COUNT],

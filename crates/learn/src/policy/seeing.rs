@@ -9,7 +9,7 @@ impl Learned {
     pub(crate) fn see(&mut self, snapshot: &Snapshot<'_>, most: usize) -> (Vec<JobId>, &[f32]) {
         self.follow(snapshot);
         let room = self.room(snapshot);
-        let mut jobs = self.jobs_to_score();
+        let mut jobs = self.jobs_to_score(snapshot);
         jobs.truncate(most);
         self.rows.clear();
         for &job in &jobs {
