@@ -51,7 +51,11 @@ impl Restart {
 impl State {
     /// When the next running job has run for as long as it must before it may be stopped for one that waits.
     pub(crate) fn next_ripe(&self, now: Time) -> Option<Time> {
-        if self.restart.min_run == MinRun::For(Span::ZERO) || self.waiting == 0 || self.running == 0 {
+        let is_set = match self.restart.min_run {
+            MinRun::For(span) => span > Span::ZERO,
+            MinRun::Restarts(_) => self.restart.cost > Span::ZERO || self.restart_costs.dearest().is_some(),
+        };
+        if !is_set || self.waiting == 0 || self.running == 0 {
             return None;
         }
         let running = self.jobs.iter().enumerate().filter(|(index, state)| {
