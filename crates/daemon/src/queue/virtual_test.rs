@@ -71,7 +71,7 @@ struct Case {
     script: Script,
     outages: Outages,
     /// How long a job takes to leave.
-    stop_seconds: u64,
+    stop_millis: u64,
 }
 
 const USERS: [&str; 3] = ["ada", "ben", "cem"];
@@ -382,12 +382,12 @@ fn daemon(platform: VirtualPlatform, store: Store, setting: Setting<'_>) -> Live
 }
 
 fn platform(case: &Case, restart_every: Option<u64>, starts: &Rc<RefCell<Vec<Start>>>) -> VirtualPlatform {
-    let Case { asks, script, outages, stop_seconds } = case;
+    let Case { asks, script, outages, stop_millis } = case;
     let arrivals = asks.iter().enumerate().map(|(index, ask)| ((ask.arrival * SECOND, index as u64), index));
     let (sender, told) = std::sync::mpsc::channel();
     let sink = Arc::new(move |event| _ = sender.send(message_of(event)));
     let cluster = FakeCluster::with_nodes(nodes());
-    cluster.set_stop_time(Duration::from_secs(*stop_seconds));
+    cluster.set_stop_time(Duration::from_millis(*stop_millis));
     VirtualPlatform {
         executor: FakeExecutor::new(&cluster, sink),
         told,
@@ -495,19 +495,20 @@ fn any_case() -> impl Strategy<Value = Case> {
     let outage = || prop::option::weighted(0.4, (0_u64..30, 1_u64..20).prop_map(|(from, length)| (from, from + length)));
     (any_asks(), any_script(), [outage(), outage()]).prop_map(|(asks, mut script, outages)| {
         script.retain(|(_, job, _)| *job <= asks.len() as u64);
-        Case { asks, script, outages, stop_seconds: 0 }
+        Case { asks, script, outages, stop_millis: 0 }
     })
 }
 
-/// A case in which jobs take time to leave. Jobs that are cancelled leave at once in the simulator, so none is. None fails and no node is
-/// lost, because at the very moment at which a job would have left the two worlds may hear of that in another order.
+/// A case in which jobs take time to leave, and never leave at the moment of something else, of which the two worlds might hear in
+/// another order. Jobs that are cancelled leave at once in the simulator, so none is; none fails, and no node is lost.
 fn any_slow_case() -> impl Strategy<Value = Case> {
     (any_case(), 1_u64..4).prop_map(|(mut case, stop_seconds)| {
+        let stop_millis = stop_seconds * 1000 + 357;
         case.script.retain(|(_, _, deed)| !matches!(deed, Deed::Cancel));
         for ask in &mut case.asks {
             (ask.preemptible, ask.fails_at) = (ask.preemptible || ask.runs % 3 > 0, None);
         }
-        Case { stop_seconds, outages: [None; 2], ..case }
+        Case { stop_millis, outages: [None; 2], ..case }
     })
 }
 
@@ -582,7 +583,7 @@ proptest! {
 fn whoever_asks_first_finds_the_gpus() {
     let setting = Setting { policy: "fcfs", round: None };
     let store = Store::in_memory();
-    let nothing = Case { asks: Vec::new(), script: Vec::new(), outages: [None; 2], stop_seconds: 0 };
+    let nothing = Case { asks: Vec::new(), script: Vec::new(), outages: [None; 2], stop_millis: 0 };
     let session = daemon(platform(&nothing, None, &Rc::default()), store, setting).restore().unwrap();
     assert_eq!(session.world.board.read().gpus.len(), machine().devices.len());
 }
