@@ -43,8 +43,8 @@ class Queue:
 
     def call(self, *words):
         """Standard output of a command."""
-        line = [self.rota, *words[:1], "--state", self.state, *words[1:]]
-        return subprocess.run(line, check=True, capture_output=True, text=True).stdout
+        env = {**os.environ, "ROTA_STATE": self.state}
+        return subprocess.run([self.rota, *words], check=True, capture_output=True, text=True, env=env).stdout
 
     def events(self):
         """Everything that happened to jobs: moment, job, kind, detail."""
@@ -98,7 +98,7 @@ def received(events, types_of_jobs, gpu_types, begin, end):
     held, since = collections.defaultdict(float), {}
     for at, job, kind, detail in events:
         if kind == "started":
-            since[job] = (at, gpu_types[detail["uuids"][0]])
+            since[job] = (at, gpu_types[detail["gpus"][0]])
         elif kind in ("preempted", "evicted", "finished", "failed", "lost") and job in since:
             start, gpu_type = since.pop(job)
             held[types_of_jobs[job], gpu_type] += max(min(at, end) - max(start, begin), 0.0)
@@ -120,7 +120,8 @@ def restarts(queue, events):
             begun[job].append(at)
     for job, moments in begun.items():
         first = [float(moment) for moment in re.findall(r"first step ([\d.]+)", queue.call("logs", str(job)))]
-        starts += [step - start for start, step in zip(moments, first) if len(first) == len(moments)]
+        # The log is that of the last run.
+        starts += [step - moments[-1] for step in first[-1:]]
     return statistics.fmean(stops or [0.0]), statistics.fmean(starts or [0.0])
 
 

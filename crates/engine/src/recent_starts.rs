@@ -37,7 +37,11 @@ impl RecentStarts {
 impl State {
     /// When the next running job has run for as long as it must before it may be stopped for one that waits.
     pub(crate) fn next_ripe(&mut self, now: Time) -> Option<Time> {
-        if self.restart.min_run == MinRun::For(Span::ZERO) || self.waiting == 0 || self.running == 0 {
+        let is_set = match self.restart.min_run {
+            MinRun::For(span) => span > Span::ZERO,
+            MinRun::Restarts(_) => self.restart.cost > Span::ZERO || self.restart_costs.dearest().is_some(),
+        };
+        if !is_set || self.waiting == 0 || self.running == 0 {
             return None;
         }
         if self.recent_starts.made_for != Some(self.restart) {

@@ -140,8 +140,9 @@ impl<W: World> Session<W> {
             self.find_tick();
             let (engine, world) = (&mut self.engine, &mut self.world);
             engine.state.each_paced(|job, end| world.pace(job, end));
-            let before = world.now();
-            let review = engine.review_at().filter(|at| *at > before && !engine.state.is_drained);
+            // A review that came due while something happened that is no reason to decide is due all the same.
+            let decided_at = self.pending.decided_at;
+            let review = engine.review_at().filter(|at| *at > decided_at && !engine.state.is_drained);
             let tick = self.pending.tick.filter(|_| !engine.state.is_drained);
             let wait = Wait { until: review.into_iter().chain(tick).min(), has_news: self.pending.has_news };
             let step = world.poll(&engine.state, wait, &mut self.events);

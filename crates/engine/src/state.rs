@@ -122,7 +122,8 @@ impl State {
             self.note_change(job);
             self.submit(job, now);
             let class = self.bound.class(job);
-            if class.kind.is_some() && !class.is_measured && !self.measured.is_empty() {
+            let known = self.measured.believed(self.bound.names.text(class.kind), class.gpus, &[], &self.table);
+            if !class.is_measured && known.is_some() {
                 self.use_measured_speeds(now);
             }
         }

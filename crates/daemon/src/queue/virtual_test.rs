@@ -31,7 +31,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 
 /// What a job of the test asks for: it arrives, takes GPUs, says how long it will run, and runs so long.
 #[derive(Clone, Debug)]
@@ -70,8 +69,6 @@ struct Case {
     asks: Vec<Ask>,
     script: Script,
     outages: Outages,
-    /// How long a job takes to leave.
-    stop_seconds: u64,
 }
 
 const USERS: [&str; 3] = ["ada", "ben", "cem"];
@@ -382,14 +379,12 @@ fn daemon(platform: VirtualPlatform, store: Store, setting: Setting<'_>) -> Live
 }
 
 fn platform(case: &Case, restart_every: Option<u64>, starts: &Rc<RefCell<Vec<Start>>>) -> VirtualPlatform {
-    let Case { asks, script, outages, stop_seconds } = case;
+    let Case { asks, script, outages } = case;
     let arrivals = asks.iter().enumerate().map(|(index, ask)| ((ask.arrival * SECOND, index as u64), index));
     let (sender, told) = std::sync::mpsc::channel();
     let sink = Arc::new(move |event| _ = sender.send(message_of(event)));
-    let cluster = FakeCluster::with_nodes(nodes());
-    cluster.set_stop_time(Duration::from_secs(*stop_seconds));
     VirtualPlatform {
-        executor: FakeExecutor::new(&cluster, sink),
+        executor: FakeExecutor::new(&FakeCluster::with_nodes(nodes()), sink),
         told,
         requests: RunRequests::new("here".into(), &nodes(), "/nowhere".into(), &Config::default()),
         ahead: arrivals.collect(),
@@ -495,19 +490,7 @@ fn any_case() -> impl Strategy<Value = Case> {
     let outage = || prop::option::weighted(0.4, (0_u64..30, 1_u64..20).prop_map(|(from, length)| (from, from + length)));
     (any_asks(), any_script(), [outage(), outage()]).prop_map(|(asks, mut script, outages)| {
         script.retain(|(_, job, _)| *job <= asks.len() as u64);
-        Case { asks, script, outages, stop_seconds: 0 }
-    })
-}
-
-/// A case in which jobs take time to leave. Jobs that are cancelled leave at once in the simulator, so none is; and none fails, because
-/// a job that fails at the very moment at which it would have left is taken up again a moment later in the daemon.
-fn any_slow_case() -> impl Strategy<Value = Case> {
-    (any_case(), 1_u64..4).prop_map(|(mut case, stop_seconds)| {
-        case.script.retain(|(_, _, deed)| !matches!(deed, Deed::Cancel));
-        for ask in &mut case.asks {
-            (ask.preemptible, ask.fails_at) = (ask.preemptible || ask.runs % 3 > 0, None);
-        }
-        Case { stop_seconds, ..case }
+        Case { asks, script, outages }
     })
 }
 
@@ -559,30 +542,11 @@ proptest! {
     }
 }
 
-/// Policies that stop jobs for others.
-const STOPPING: [&str; 8] = ["srtf", "las", "rr", "lottery", "priority", "max-min-perf", "ftf-perf", "lag-match"];
-
-proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 40, ..ProptestConfig::with_cases(2 * cases()) })]
-
-    #[test]
-    fn the_daemon_decides_as_the_simulator_does_when_jobs_take_time_to_leave(case in any_slow_case(), every in 2_u64..9) {
-        let stops = |policy: &str| STOPPING.contains(&policy.split(':').next().unwrap_or(policy));
-        for (policy, round) in settings().into_iter().filter(|(policy, _)| stops(policy)) {
-            let setting = Setting { policy: &policy, round };
-            let simulated = starts_of_the_simulator(&case, setting);
-            prop_assert_eq!(&starts_of_the_daemon(&case, setting, None), &simulated, "{:?}", setting);
-            let restarted = starts_of_the_daemon(&case, setting, Some(every));
-            prop_assert_eq!(&restarted, &simulated, "{:?}, restarted after every {} waits", setting, every);
-        }
-    }
-}
-
 #[test]
 fn whoever_asks_first_finds_the_gpus() {
     let setting = Setting { policy: "fcfs", round: None };
     let store = Store::in_memory();
-    let nothing = Case { asks: Vec::new(), script: Vec::new(), outages: [None; 2], stop_seconds: 0 };
+    let nothing = Case { asks: Vec::new(), script: Vec::new(), outages: [None; 2] };
     let session = daemon(platform(&nothing, None, &Rc::default()), store, setting).restore().unwrap();
     assert_eq!(session.world.board.read().gpus.len(), machine().devices.len());
 }

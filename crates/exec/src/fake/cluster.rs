@@ -88,8 +88,6 @@ struct Cluster {
     due_count: u64,
     identities: u64,
     faults: VecDeque<FakeFault>,
-    /// How long every stop takes to reach its run.
-    stop_time: Duration,
     sink: Option<EventSink>,
     caller: u64,
     /// Events that the caller has not been given yet.
@@ -135,17 +133,11 @@ impl FakeCluster {
             due_count: 0,
             identities: 0,
             faults: VecDeque::new(),
-            stop_time: Duration::ZERO,
             sink: None,
             caller: 0,
             outbox: Vec::new(),
             starts: Vec::new(),
         })))
-    }
-
-    /// Lets every stop take so long to reach its run.
-    pub fn set_stop_time(&self, stop_time: Duration) {
-        self.lock().stop_time = stop_time;
     }
 
     fn lock(&self) -> MutexGuard<'_, Cluster> {
@@ -304,7 +296,7 @@ impl FakeCluster {
                 FakeFault::SlowStop(delay) => Some(*delay),
                 _ => None,
             });
-            cluster.plan_in(delay.unwrap_or(cluster.stop_time), Due::Stop(run, how, Cause::StopRequested));
+            cluster.plan_in(delay.unwrap_or_default(), Due::Stop(run, how, Cause::StopRequested));
             Ok(())
         })
     }

@@ -23,6 +23,8 @@ fn needless_stop(bound: &Bound, events: &[Event]) -> Option<String> {
                 EventKind::Started { job, gpus, .. } => _ = gpus_of.insert(*job, gpus.clone()),
                 EventKind::Stopping { job, .. } => _ = stopped.insert(*job),
                 EventKind::Promised { job, gpus, after } => {
+                    // A job that makes room and moves to other GPUs waits for its own end, too.
+                    let after = after.iter().filter(|victim| *victim != job).collect::<Vec<_>>();
                     let held = |victim: &JobId| gpus_of[victim].iter().filter(|gpu| gpus.contains(gpu)).count();
                     if let Some(victim) = after.iter().find(|victim| held(victim) == 0) {
                         return Some(format!("at {at}: job {job} waits for job {victim}, which has none of its GPUs"));
@@ -30,7 +32,7 @@ fn needless_stop(bound: &Bound, events: &[Event]) -> Option<String> {
                     if after.len() > bound.job(*job).gpus as usize {
                         return Some(format!("at {at}: {} jobs are stopped for job {job}", after.len()));
                     }
-                    needed.extend(after.iter().copied());
+                    needed.extend(after.into_iter().copied());
                 }
                 _ => {}
             }

@@ -78,7 +78,7 @@ impl World for Scripted {
 
 /// The starts of the simulator in the same case.
 pub(super) fn starts_of_the_simulator(case: &Case, setting: Setting<'_>) -> Vec<Start> {
-    let Case { asks, script, outages, stop_seconds } = case;
+    let Case { asks, script, outages } = case;
     let mut cluster = machine().cluster;
     let lost = outages.iter().enumerate().filter_map(|(node, outage)| Some((NodeId::from_index(node), (*outage)?)));
     let outage = |(node, (from, until))| Outage { node, from: Time(from * SECOND), until: Some(Time(until * SECOND)) };
@@ -105,7 +105,7 @@ pub(super) fn starts_of_the_simulator(case: &Case, setting: Setting<'_>) -> Vec<
     workload.finish();
     let bound = Arc::new(Bound::new(workload, cluster, &table(), BadJobs::Refuse).unwrap());
     let mechanism = setting.round.map_or(Mechanism::Event, |round| Mechanism::Rounds { length: Span(round * SECOND) });
-    let options = SimOptions { mechanism, stop_time: Span(stop_seconds * SECOND), ..SimOptions::default() };
+    let options = SimOptions { mechanism, ..SimOptions::default() };
     let mut deeds = script.clone();
     deeds.sort_by_key(|(at, _, _)| *at);
     let world = Scripted {

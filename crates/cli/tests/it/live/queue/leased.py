@@ -1,11 +1,10 @@
 """A training in small: it appends a line for each step, saves and commits when it is asked to stop, and leaves with exit code 85."""
 
 import os
-import pathlib
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[6] / "tests/leases"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../../../tests/leases"))
 
 from lease import Lease  # noqa: E402
 
