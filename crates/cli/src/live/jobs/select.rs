@@ -157,7 +157,9 @@ pub fn members(client: &Client, group: u64) -> anyhow::Result<Vec<Job>> {
 /// How many jobs are in which state, in words.
 pub fn counted(jobs: &[Job]) -> String {
     let mut counts = GroupCounts::default();
-    jobs.iter().for_each(|job| counts.add(job.state, 1));
+    for job in jobs {
+        counts.add(job.state, 1);
+    }
     counts.words()
 }
 
