@@ -77,9 +77,9 @@ _rota_live() {
 compdef _rota_live rota
 "#;
 
-const LIVE_FISH: &str = r#"
+const LIVE_FISH: &str = r"
 complete -c rota -a '(rota __complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
-"#;
+";
 
 fn script(shell: Shell) -> Vec<u8> {
     use clap_complete::{generate, shells};

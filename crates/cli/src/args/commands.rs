@@ -8,6 +8,7 @@ use crate::live::args::{
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Rota decides whose turn it is on the GPU.
@@ -65,13 +66,14 @@ const TOPICS: &[(&str, &[&str])] = &[
 
 /// The same command with its help by topic.
 fn by_topic(command: clap::Command) -> clap::Command {
+    // Memory takes everything.
     let mut text = String::new();
     let width = command.get_subcommands().map(|subcommand| subcommand.get_name().len()).max().unwrap_or(0);
     for (topic, names) in TOPICS {
-        text.push_str(&format!("{topic}:\n"));
+        _ = writeln!(text, "{topic}:");
         for subcommand in names.iter().filter_map(|name| command.find_subcommand(name)) {
             let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
-            text.push_str(&format!("  {:<width$}  {about}\n", subcommand.get_name()));
+            _ = writeln!(text, "  {:<width$}  {about}", subcommand.get_name());
         }
         text.push('\n');
     }

@@ -249,8 +249,8 @@ pub struct Submitted {
     pub ids: Vec<u64>,
     /// Whether jobs with this key were in the queue already.
     pub existing: bool,
-    /// The group that the jobs are in, if they are in one.
-    #[serde(default)]
+    /// The group that the jobs are in; left out if they are in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<u64>,
 }
 

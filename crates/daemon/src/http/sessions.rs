@@ -174,9 +174,12 @@ async fn sign_in(State(site): State<Arc<Site>>, Json(ask): Json<api::SignIn>) ->
 #[utoipa::path(post, path = "/api/v1/sign-in-links", request_body = api::SignIn, responses((status = 201, body = api::SignInLink), (status = "4XX", body = api::Problem)))]
 async fn make_link(
     State(site): State<Arc<Site>>,
-    _: Visit,
+    visit: Visit,
     Json(ask): Json<api::SignIn>,
 ) -> Result<(StatusCode, Json<api::SignInLink>), Problem> {
+    if !visit.caller.may_write {
+        return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "this token may only read"));
+    }
     let token = site.known_token(&ask)?;
     let failed = |error: io::Error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string());
     let (code, ends_ns) = site.sessions.links.make(token, wall_ns()).map_err(failed)?;

@@ -12,7 +12,10 @@ const LINKS_MAX: usize = 1000;
 
 /// Links that were not used yet, by the hashes of their codes.
 #[derive(Default)]
-pub struct SignInLinks(Mutex<HashMap<[u8; 32], (Arc<Token>, i64)>>);
+pub struct SignInLinks(Mutex<HashMap<[u8; 32], Link>>);
+
+/// The token that a link signs in with, and the link's end.
+type Link = (Arc<Token>, i64);
 
 impl SignInLinks {
     /// Makes a link; gives its code and its end.

@@ -85,7 +85,9 @@ impl<P: Platform> LiveWorld<P> {
             Ok(()) => acted.ids.extend(done.into_iter().flat_map(|(_, ids)| ids)),
             Err(_) if verb == JobVerb::Cancel => {
                 // Cancelling must not need room on the disk.
-                ends.into_iter().for_each(|end: QueueEvent| self.commit_or_keep(end, events));
+                for end in ends {
+                    self.commit_or_keep(end, events);
+                }
                 acted.ids.extend(done.into_iter().flat_map(|(_, ids)| ids));
             }
             Err(error) => {

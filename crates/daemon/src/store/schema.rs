@@ -77,7 +77,7 @@ CREATE TABLE commands (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, conten
 ALTER TABLE jobs ADD COLUMN command_id INTEGER REFERENCES commands(id);
 CREATE TABLE arrays (first INTEGER PRIMARY KEY, content TEXT NOT NULL) STRICT;
 ", "
-ALTER TABLE jobs ADD COLUMN group_id INTEGER GENERATED ALWAYS AS (json_extract(spec, '$.membership.group')) VIRTUAL;
-ALTER TABLE jobs ADD COLUMN group_place INTEGER GENERATED ALWAYS AS (json_extract(spec, '$.membership.place')) VIRTUAL;
+ALTER TABLE jobs ADD COLUMN group_id INTEGER GENERATED ALWAYS AS (CASE WHEN json_valid(spec) THEN json_extract(spec, '$.membership.group') END) VIRTUAL;
+ALTER TABLE jobs ADD COLUMN group_place INTEGER GENERATED ALWAYS AS (CASE WHEN json_valid(spec) THEN json_extract(spec, '$.membership.place') END) VIRTUAL;
 CREATE INDEX jobs_of_group ON jobs(group_id, group_place) WHERE group_id IS NOT NULL;
 "];

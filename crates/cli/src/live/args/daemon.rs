@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Which daemon is meant.
 #[derive(Args, Clone, Debug)]
 pub struct StateArgs {
-    /// The daemon's state directory [env: ROTA_STATE] [default: ~/.local/state/rota, or /var/lib/rota for root]
+    /// The daemon's state directory [env: `ROTA_STATE`] [default: ~/.local/state/rota, or /var/lib/rota for root]
     #[arg(long, value_name = "DIR", action = clap::ArgAction::Append, global = true)]
     pub state: Vec<PathBuf>,
 }

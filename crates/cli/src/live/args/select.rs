@@ -94,7 +94,7 @@ pub struct JobsArgs {
 }
 
 impl StateArgs {
-    /// The directory that was named, on the command line or in ROTA_STATE.
+    /// The directory that was named, on the command line or in `ROTA_STATE`.
     pub fn named(&self) -> Option<PathBuf> {
         let variable = || std::env::var_os("ROTA_STATE").filter(|value| !value.is_empty()).map(PathBuf::from);
         self.state.last().cloned().or_else(variable)

@@ -115,9 +115,10 @@ fn job_row(job: &Job) -> Vec<String> {
 fn group_row(group: &Group, jobs: &[Job]) -> Vec<String> {
     let members = jobs.iter().filter(|job| job.group == Some(group.id) && job.state.has_gpus());
     let indices = members.filter_map(|job| job.gpu_indices.as_ref()).flatten().collect::<BTreeSet<_>>();
-    let gpus = match indices.is_empty() {
-        true => format!("({})", group.gpus_requested),
-        false => indices.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+    let gpus = if indices.is_empty() {
+        format!("({})", group.gpus_requested)
+    } else {
+        indices.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     };
     let since = group.finished_at.as_ref().unwrap_or(&group.submitted_at);
     vec![

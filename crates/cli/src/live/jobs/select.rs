@@ -157,7 +157,9 @@ pub fn members(client: &Client, group: u64) -> anyhow::Result<Vec<Job>> {
 /// How many jobs are in which state, in words.
 pub fn counted(jobs: &[Job]) -> String {
     let mut counts = GroupCounts::default();
-    jobs.iter().for_each(|job| counts.add(job.state, 1));
+    for job in jobs {
+        counts.add(job.state, 1);
+    }
     counts.words()
 }
 
@@ -195,9 +197,9 @@ fn preview(jobs: &[Job]) -> String {
     };
     let mut rows = vec![["ID", "STATE", "USER", "NAME"].map(str::to_owned).to_vec()];
     rows.extend(jobs.iter().take(SHOWN_MAX).map(row));
-    let mut text = columns(&rows, output::table_width());
-    if jobs.len() > SHOWN_MAX {
-        text.push_str(&format!("\n… and {} more", jobs.len() - SHOWN_MAX));
+    let text = columns(&rows, output::table_width());
+    match jobs.len().saturating_sub(SHOWN_MAX) {
+        0 => text,
+        more => format!("{text}\n… and {more} more"),
     }
-    text
 }

@@ -92,7 +92,7 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         weight: args.weight,
         tickets: args.tickets,
         estimate_seconds: args.estimate,
-        deadline: args.deadline.as_deref().map(deadline).transpose()?,
+        deadline: args.deadline.as_deref().map(deadline),
         time_limit_seconds: args.time_limit,
         after: args.after.iter().map(|text| after(text)).collect::<anyhow::Result<_>>()?,
         retries: args.retries,
@@ -125,10 +125,10 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
 }
 
 /// A deadline by the local clock, or as it is written.
-fn deadline(text: &str) -> anyhow::Result<String> {
+fn deadline(text: &str) -> String {
     let local = || text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::system()).ok();
     let is_exact = text.parse::<jiff::Timestamp>().is_ok();
-    Ok(local().filter(|_| !is_exact).map_or_else(|| text.to_owned(), |zoned| zoned.timestamp().to_string()))
+    local().filter(|_| !is_exact).map_or_else(|| text.to_owned(), |zoned| zoned.timestamp().to_string())
 }
 
 fn after(text: &str) -> anyhow::Result<After> {

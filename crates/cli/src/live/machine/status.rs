@@ -48,9 +48,6 @@ fn jobs_now(client: &Client) -> anyhow::Result<String> {
     let mut rows = table(&jobs, &groups);
     let left = rows.len().saturating_sub(ROWS_MAX + 1);
     rows.truncate(ROWS_MAX + 1);
-    let mut text = columns(&rows, output::table_width());
-    if left > 0 {
-        text.push_str(&format!("\n… and {left} more: `rota queue` shows all"));
-    }
-    Ok(text)
+    let text = columns(&rows, output::table_width());
+    Ok(if left > 0 { format!("{text}\n… and {left} more: `rota queue` shows all") } else { text })
 }

@@ -74,7 +74,9 @@ impl Arrangement {
             Sort::Name => jobs.sort_by_key(|job| (activity(job), job_name(job))),
         }
         let mut listed: BTreeMap<u64, u64> = BTreeMap::new();
-        jobs.iter().filter_map(|job| job.group).for_each(|group| *listed.entry(group).or_default() += 1);
+        for group in jobs.iter().filter_map(|job| job.group) {
+            *listed.entry(group).or_default() += 1;
+        }
         let mut folds = BTreeMap::new();
         let mut shown = BTreeSet::new();
         let mut rows = Vec::with_capacity(jobs.len());

@@ -101,6 +101,7 @@ async fn act(State(site): State<Arc<Site>>, caller: Caller, Path((id, verb)): Pa
         let title = format!("`{verb}` is not one of cancel, hold, release, retry");
         return Err(Problem::new(StatusCode::NOT_FOUND, "not-found", title));
     };
+    may_change(&caller)?;
     let states = applicable(verb);
     let members = site.aside(move |site| site.members(id)).await?;
     let ids = members.iter().map(|(record, _)| &**record).filter(|record| states.contains(&record.state)).map(|record| record.id);
@@ -126,11 +127,20 @@ async fn act_on_many(
     caller: Caller,
     Json(action): Json<api::JobsAction>,
 ) -> Answer<api::JobsActed> {
+    may_change(&caller)?;
     if action.ids.len() > NAMED_MAX {
         let title = format!("ids: {} jobs are more than the {NAMED_MAX} that one request may name", action.ids.len());
         return Err(Problem::new(StatusCode::BAD_REQUEST, "bad-input", title));
     }
     Ok(Json(in_parts(&site, &caller, action).await?))
+}
+
+/// A token that only reads changes nothing, not even jobs that are not there.
+fn may_change(caller: &Caller) -> Result<(), Problem> {
+    if caller.may_write {
+        return Ok(());
+    }
+    Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "this token may only read"))
 }
 
 /// Asks the queue a part at a time, with the messages of others in between.

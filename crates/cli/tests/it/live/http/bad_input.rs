@@ -15,8 +15,8 @@ fn what_cannot_run_fails_with_the_reason() {
     let blocker = daemon.submit(&["--", "sleep", "600"]);
     let vanished = daemon.submit(&["--cwd", gone.to_str().unwrap(), "--", "true"]);
     std::fs::remove_dir(&gone).unwrap();
-    let missing = daemon.submit(&["--retries", "3", "--", "/no/such/program"]);
-    let not_a_program = daemon.submit(&["--", daemon.folder.path().to_str().unwrap()]);
+    let missing = daemon.submit(&["--force", "--retries", "3", "--", "/no/such/program"]);
+    let not_a_program = daemon.submit(&["--force", "--", daemon.folder.path().to_str().unwrap()]);
     daemon.ok(&["cancel", &blocker.to_string()]);
     let jobs = daemon.wait(&[vanished, missing, not_a_program]);
     for (job, part) in jobs.iter().zip(["gone", "/no/such/program", "a directory; name a program in it"]) {

@@ -25,6 +25,8 @@ fn changes(id: u64) -> Vec<(String, String, Value)> {
         ("/api/v1/jobs", job()),
         ("/api/v1/jobs/many", json!({ "submits": [job()] })),
         ("/api/v1/jobs/{id}", json!({ "priority": 1 })),
+        ("/api/v1/jobs/act", json!({ "verb": "cancel", "ids": [id] })),
+        ("/api/v1/sign-in-links", json!({ "token": "rota_x" })),
         ("/api/v1/policy", json!({ "policy": "fcfs" })),
         ("/api/v1/claims", json!({ "gpus": 1, "pid": std::process::id() })),
         ("/api/v1/tokens", json!({ "name": "more", "scope": "read" })),
