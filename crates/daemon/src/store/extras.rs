@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn an_extra_gpu_is_usable_until_it_is_asked_back_and_held_until_it_is_given_back() {
-        let request = Submission { uid: 0, user: "ada".to_owned(), gpus: 1, env_id: 0, memory_mib: None, spec: None };
+        let request =
+            Submission { uid: 0, user: "ada".to_owned(), gpus: 1, env_id: 0, memory_mib: None, spec: None, group: None };
         let first = JobRecord::new(7, &request, Stamp { at: 0, wall_ns: 0 });
         let offered = after(&after(&first, "GPU-1", ExtraStep::Offered, 1), "GPU-2", ExtraStep::Offered, 1);
         assert_eq!((offered.usable_extras().count(), offered.is_on("GPU-1"), offered.is_on("GPU-3")), (2, true, false));
