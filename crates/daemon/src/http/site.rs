@@ -87,13 +87,11 @@ impl Site {
             let view = self.board.read();
             view.jobs.get(&id).map(|record| viewer.job(record, whole(view.job(record, &self.state_dir), record)))
         };
-        match present {
-            Some(job) => Ok(job),
-            None => {
-                let viewer = viewer.clone();
-                self.aside(move |site| site.job(id, &viewer)).await
-            }
+        if let Some(job) = present {
+            return Ok(job);
         }
+        let viewer = viewer.clone();
+        self.aside(move |site| site.job(id, &viewer)).await
     }
 
     /// The same as [`Self::find`], to be called inside of [`Self::aside`].
