@@ -99,8 +99,8 @@ pub struct AdaptEvaluateArgs {
     /// A CSV file of recorded runs
     #[arg(long, value_name = "FILE")]
     pub tables: PathBuf,
-    /// Judge on each table what was learned from all others
-    #[arg(long, required = true)]
+    /// Judge on each table what was learned from all others (must be given: it is the only way there is)
+    #[arg(long)]
     pub leave_one_out: bool,
     /// Seeds of the default decision maker
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
