@@ -6,7 +6,7 @@ macro_rules! vectorised {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $kind:ty),* $(,)?) $body:block) => {
         $(#[$meta])*
         $vis fn $name($($arg: $kind),*) {
-            #[expect(clippy::inline_always, reason = "the body must be compiled inside `wide` to use wide registers")]
+            // The body must be compiled inside `wide` to use wide registers.
             #[inline(always)]
             fn plain($($arg: $kind),*) $body
             #[cfg(target_arch = "x86_64")]
