@@ -27,9 +27,9 @@ const TEACHER_TEMPERATURE: f32 = 2.0;
 /// Whether a run repeats the study's faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// Optimiser and schedule go on, calibrated layers, no ReLU on the scores, a teacher after a loss of GPUs.
+    /// Optimiser and schedule go on, calibrated layers, no `ReLU` on the scores, a teacher after a loss of GPUs.
     Sound,
-    /// As the study: ReLU on the scores, a new Adam before every epoch after the opening, fresh layers, frozen layers after a loss.
+    /// As the study: `ReLU` on the scores, a new Adam before every epoch after the opening, fresh layers, frozen layers after a loss.
     Compat,
 }
 
