@@ -9,7 +9,7 @@ pub(crate) fn noise(seed: u32) -> impl FnMut() -> f32 {
     }
 }
 
-/// Every slope is the difference of the loss beside its number, divided by the distance. Where a bend (of a ReLU, say) lies between both
+/// Every slope is the difference of the loss beside its number, divided by the distance. Where a bend (of a `ReLU`, say) lies between both
 /// sides, the slope lies between those of the two sides.
 pub(crate) fn assert_slopes(numbers: &[f32], slopes: &[f32], loss: impl Fn(&[f32]) -> f64) {
     let mut moved = numbers.to_vec();

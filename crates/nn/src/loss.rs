@@ -3,9 +3,13 @@
 /// Turns scores into probabilities.
 pub fn softmax(scores: &mut [f32]) {
     let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    scores.iter_mut().for_each(|score| *score = (*score - most).exp());
+    for score in scores.iter_mut() {
+        *score = (*score - most).exp();
+    }
     let sum = scores.iter().sum::<f32>();
-    scores.iter_mut().for_each(|score| *score /= sum);
+    for score in scores.iter_mut() {
+        *score /= sum;
+    }
 }
 
 /// The mean cross entropy of rows of scores against labels; writes its slopes over the scores and counts the rows whose highest score is
@@ -18,7 +22,9 @@ pub fn cross_entropy(scores: &mut [f32], classes: usize, labels: &[u8]) -> (f64,
         right += usize::from(highest(row) == label);
         softmax(row);
         loss -= f64::from(row.get(label).copied().unwrap_or(0.0).max(f32::MIN_POSITIVE)).ln();
-        row.iter_mut().for_each(|slope| *slope /= count);
+        for slope in row.iter_mut() {
+            *slope /= count;
+        }
         if let Some(slope) = row.get_mut(label) {
             *slope -= 1.0 / count;
         }

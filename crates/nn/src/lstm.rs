@@ -57,10 +57,18 @@ vectorised! {
         let (inlet, rest) = gates.split_at_mut(hidden);
         let (forget, rest) = rest.split_at_mut(hidden);
         let (fresh, outlet) = rest.split_at_mut(hidden);
-        inlet.iter_mut().for_each(|value| *value = sigmoid(*value));
-        forget.iter_mut().for_each(|value| *value = sigmoid(*value));
-        fresh.iter_mut().for_each(|value| *value = tanh(*value));
-        outlet.iter_mut().for_each(|value| *value = sigmoid(*value));
+        for value in inlet.iter_mut() {
+            *value = sigmoid(*value);
+        }
+        for value in forget.iter_mut() {
+            *value = sigmoid(*value);
+        }
+        for value in fresh.iter_mut() {
+            *value = tanh(*value);
+        }
+        for value in outlet.iter_mut() {
+            *value = sigmoid(*value);
+        }
         for unit in 0..hidden {
             cell[unit] = forget[unit] * cell_before[unit] + inlet[unit] * fresh[unit];
             state[unit] = outlet[unit] * tanh(cell[unit]);

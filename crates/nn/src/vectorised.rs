@@ -6,7 +6,7 @@ macro_rules! vectorised {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $kind:ty),* $(,)?) $body:block) => {
         $(#[$meta])*
         $vis fn $name($($arg: $kind),*) {
-            #[expect(clippy::inline_always, reason = "the body must be compiled inside `wide` to use wide registers")]
+            // The body must be compiled inside `wide` to use wide registers.
             #[inline(always)]
             fn plain($($arg: $kind),*) $body
             #[cfg(target_arch = "x86_64")]
@@ -31,7 +31,6 @@ macro_rules! vectorised {
 pub(crate) use vectorised;
 
 /// e to the power of `x`, to about 1e-7 relative, without a branch or a call.
-#[expect(clippy::inline_always, reason = "called inside loops that become vector instructions")]
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
     /// Adding it rounds to a whole number, whose low bits then stand at the end of the mantissa.

@@ -8,6 +8,7 @@ use rota_learn::adapt::table::read_tables;
 use std::fmt::Write as _;
 
 pub fn run(args: &AdaptEvaluateArgs) -> anyhow::Result<()> {
+    anyhow::ensure!(args.leave_one_out, "give --leave-one-out: each table is judged by what was learned from the others");
     let tables = read_tables(&args.tables)?;
     anyhow::ensure!(
         tables.len() > 1,

@@ -13,6 +13,7 @@ use rota_learn::adapt::reinforce::{Episode, Learner, RATE};
 use rota_learn::adapt::reward::{standardised, tangents};
 use rota_learn::adapt::table::{Table, find, read_tables, triple_text};
 use serde::Serialize;
+use std::fmt::Write as _;
 
 /// The step size without `--compat`, where rewards are standardised.
 const RATE_STANDARDISED: f64 = 1e-3;
@@ -123,7 +124,7 @@ fn sampled(
     for episode in 0..args.episodes {
         let Episode { triple, objective } = learner.play(game, rewards, &mut stream);
         if args.log.is_some() {
-            log.push_str(&format!("{episode},{objective:.4},{}\n", table.run(triple).accuracy));
+            writeln!(log, "{episode},{objective:.4},{}", table.run(triple).accuracy)?;
         }
         if episode % TOLD_EVERY == 0 {
             bar.set_position(episode);

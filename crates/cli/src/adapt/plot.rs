@@ -42,7 +42,7 @@ impl School<'_> {
         Ok(find(self.tables, &format!("{model}/{scenario}"))?)
     }
 
-    /// Learns a chain on ConvNet2: the first scenario from scratch, each further one from the policy before.
+    /// Learns a chain on `ConvNet2`: the first scenario from scratch, each further one from the policy before.
     fn learn(&self, chain: &[Lesson]) -> anyhow::Result<Learned> {
         let mut network = PolicyNetwork::random(4, &mut RandomStream::new(self.seed, "policy"));
         let (mut objective, mut accuracy) = (Vec::new(), Vec::new());
@@ -69,6 +69,9 @@ impl School<'_> {
     }
 }
 
+/// A transfer with several temperatures: from, to, the temperatures, and the ends of the axis of accuracy.
+type Exploration = (&'static str, &'static str, &'static [f64], (f64, f64));
+
 /// Chains whose curves are drawn together: a name, the target scenario, and the chains with their names.
 struct Group {
     name: String,
@@ -79,7 +82,7 @@ struct Group {
 }
 
 fn groups() -> Vec<Group> {
-    let explorations: [(&str, &str, &[f64], (f64, f64)); 4] = [
+    let explorations: [Exploration; 4] = [
         ("early", "late", &[1.0, 10.0], (0.55, 0.70)),
         ("early", "middle", &[1.0, 10.0, 100.0, 1000.0], (0.60, 0.75)),
         ("middle", "early", &[1.0, 10.0], (0.60, 0.75)),

@@ -13,6 +13,7 @@ use rota_learn::adapt::table::{read_tables, triple_text};
 use rota_learn::adapt::training::Run;
 use rota_learn::adapt::weights::write_weights;
 use serde::Serialize;
+use std::fmt::Write as _;
 use std::path::Path;
 
 #[derive(Serialize)]
@@ -95,7 +96,7 @@ fn decision_maker(args: &AdaptRunArgs) -> anyhow::Result<DecisionMaker> {
     let text = args.decide.as_str();
     Ok(match text {
         "nothing" => DecisionMaker::Nothing,
-        "random" => DecisionMaker::Random(RandomStream::new(args.seed, "decisions")),
+        "random" => DecisionMaker::Random(Box::new(RandomStream::new(args.seed, "decisions"))),
         "default" => {
             let path = args.tables.as_ref();
             let path = path.ok_or_else(|| anyhow::anyhow!("--decide default learns from recorded runs: give --tables FILE"))?;
@@ -118,10 +119,11 @@ fn decision_maker(args: &AdaptRunArgs) -> anyhow::Result<DecisionMaker> {
 fn write_results(folder: &Path, job: &Run, best: &GrowingNetwork) -> anyhow::Result<()> {
     let mut text = String::from("epoch,seconds,train_loss,train_acc,test_acc,parameters,rate\n");
     for epoch in &job.epochs {
-        text.push_str(&format!(
-            "{},{:.3},{:.6},{:.6},{:.6},{},{:.8}\n",
+        writeln!(
+            text,
+            "{},{:.3},{:.6},{:.6},{:.6},{},{:.8}",
             epoch.number, epoch.ended_s, epoch.loss, epoch.train_accuracy, epoch.test_accuracy, epoch.parameters, epoch.rate
-        ));
+        )?;
     }
     write_file(&folder.join("metrics.csv"), |file| Ok(file.write_all(text.as_bytes())?))?;
     for (name, network) in [("best.safetensors", best), ("last.safetensors", &job.network)] {

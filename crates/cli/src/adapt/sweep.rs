@@ -8,7 +8,7 @@ use rota_learn::adapt::sweep::{SweepRow, SweepSettings, parse_row, sweep, table_
 use rota_learn::adapt::table::DECISIONS;
 use rota_learn::adapt::training::Run;
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -29,7 +29,7 @@ pub fn run(args: &AdaptSweepArgs) -> anyhow::Result<()> {
     let settings = SweepSettings { run, scenario: args.scenario.clone(), opens_s: args.opens, seeds };
     let words = format!("# {settings:?}; {} images, {} test images", data.train.labels.len(), data.test.labels.len());
     let (journal_path, kept) = journal(&args.out, &words)?;
-    let done = kept.iter().map(|row| (row.seed, row.triple)).collect::<HashSet<_>>();
+    let done = kept.iter().map(|row| (row.seed, row.triple)).collect::<BTreeSet<_>>();
     let actions = Run::new(settings.run.clone(), data.train.shape)?.base().blocks() + 1;
     let total = settings.seeds.len() * actions.pow(DECISIONS as u32);
     if !kept.is_empty() {

@@ -99,8 +99,8 @@ pub struct AdaptEvaluateArgs {
     /// A CSV file of recorded runs
     #[arg(long, value_name = "FILE")]
     pub tables: PathBuf,
-    /// Judge on each table what was learned from all others
-    #[arg(long, required = true)]
+    /// Judge on each table what was learned from all others (must be given: it is the only way there is)
+    #[arg(long)]
     pub leave_one_out: bool,
     /// Seeds of the default decision maker
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -130,7 +130,8 @@ pub enum CostWord {
 /// A model and its images.
 #[derive(Args)]
 pub struct WorkArgs {
-    /// ConvNet, ConvNet2, ConvNet3, LargeConvNet, FeedForward1, FeedForward2, FeedForward3 or BatchNormConvolution
+    /// `ConvNet`, `ConvNet2`, `ConvNet3`, `LargeConvNet`, `FeedForward1`, `FeedForward2`, `FeedForward3` or
+    /// `BatchNormConvolution`
     #[arg(long, value_name = "MODEL", default_value = "ConvNet2", value_parser = str::parse::<ModelKind>)]
     pub model: ModelKind,
     /// A folder with IDX files (MNIST, Fashion-MNIST) or CIFAR-10's binary batches
@@ -148,7 +149,7 @@ pub struct WorkArgs {
     /// Images in a batch
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(2..))]
     pub batch: u16,
-    /// Repeat the study's faults: ReLU on the scores, Adam rebuilt before every epoch, layers frozen after a loss of GPUs
+    /// Repeat the study's faults: a `ReLU` on the scores, Adam rebuilt before every epoch, layers frozen after a loss of GPUs
     #[arg(long)]
     pub compat: bool,
 }
@@ -260,7 +261,7 @@ Examples:
   rota adapt plot --tables simulations.csv --seed 1 --out plots
   rota adapt plot --tables simulations.csv --seed 1 --episodes-max 2000 --out quick")]
 pub struct AdaptPlotArgs {
-    /// A CSV file of recorded runs with the five scenarios of ConvNet2 and ConvNet3
+    /// A CSV file of recorded runs with the five scenarios of `ConvNet2` and `ConvNet3`
     #[arg(long, value_name = "FILE")]
     pub tables: PathBuf,
     /// Seed of everything random

@@ -126,9 +126,9 @@ impl Leaf {
 /// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockKind {
-    /// Convolution, batch normalisation, ReLU.
+    /// Convolution, batch normalisation, `ReLU`.
     Convolution,
-    /// Dense layer, ReLU.
+    /// Dense layer, `ReLU`.
     Dense,
 }
 
@@ -143,7 +143,7 @@ pub struct Stage {
     pub leaves: Vec<Leaf>,
 }
 
-/// Whether the last dense layer ends in a ReLU, which kills classes whose score is never positive.
+/// Whether the last dense layer ends in a `ReLU`, which kills classes whose score is never positive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FinalRelu {
     /// As in the study.
@@ -240,7 +240,7 @@ impl Architecture {
         Some(if matches!(stage.leaves[0], Leaf::Convolution { .. }) { BlockKind::Convolution } else { BlockKind::Dense })
     }
 
-    /// Adds a stage to a block and gives its place. The last dense layer without its ReLU is deepened by a layer without one: an identity
+    /// Adds a stage to a block and gives its place. The last dense layer without its `ReLU` is deepened by a layer without one: an identity
     /// changes nothing there either.
     pub fn deepen(&mut self, block: usize) -> Result<usize, StructureError> {
         let original = |stage: &Stage| stage.block == Some(block) && !stage.added;

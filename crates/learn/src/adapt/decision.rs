@@ -12,7 +12,7 @@ pub enum DecisionMaker {
     /// Never grows.
     Nothing,
     /// Any block or nothing, each with the same probability.
-    Random(RandomStream),
+    Random(Box<RandomStream>),
     /// These actions in turn, then nothing.
     Fixed(Vec<usize>),
     /// The default: the triple with the best forecast when the job may grow.
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(ask(&mut DecisionMaker::Nothing, &[]), Ok(3));
         let mut fixed = DecisionMaker::Fixed(vec![0, 1]);
         assert_eq!([ask(&mut fixed, &[]), ask(&mut fixed, &[0]), ask(&mut fixed, &[0, 1])], [Ok(0), Ok(1), Ok(3)]);
-        let mut random = DecisionMaker::Random(RandomStream::new(1, "random"));
+        let mut random = DecisionMaker::Random(Box::new(RandomStream::new(1, "random")));
         let seen = (0..100).map(|_| ask(&mut random, &[]).unwrap()).collect::<std::collections::BTreeSet<_>>();
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3]);
         let network = PolicyNetwork::random(5, &mut RandomStream::new(1, "policy"));

@@ -104,7 +104,9 @@ mod tests {
         let scores = (0..21).map(|_| (0..4).map(|_| stream.normal() as f32).collect::<Vec<_>>()).collect::<Vec<_>>();
         let chances = |scores: &[Vec<f32>]| {
             let mut chances = scores.to_vec();
-            chances.iter_mut().for_each(|row| softmax(row));
+            for row in &mut chances {
+                softmax(row);
+            }
             chances
         };
         let entropy = 0.3;

@@ -176,8 +176,8 @@ fn idx_file(folder: &Path, name: &str, dimensions: usize) -> Result<(Vec<usize>,
     }
     let size = |place: usize| u32::from_be_bytes([data[place], data[place + 1], data[place + 2], data[place + 3]]) as usize;
     let sizes = (0..dimensions).map(|number| size(4 + 4 * number)).collect::<Vec<_>>();
-    let sides = sizes[1..].iter().all(|side| (1..=SIDE_MAX).contains(side));
-    if sizes[0] > IMAGES_MAX || !sides {
+    let sound = sizes[1..].iter().all(|side| (1..=SIDE_MAX).contains(side));
+    if sizes[0] > IMAGES_MAX || !sound {
         return Err(damaged(&path, format!("it says that it holds {sizes:?} bytes")));
     }
     let wanted = sizes.iter().product::<usize>();

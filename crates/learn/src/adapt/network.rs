@@ -203,7 +203,9 @@ impl GrowingNetwork {
 /// How often each channel was copied.
 fn copies(from: &[usize], width: usize) -> Vec<f32> {
     let mut counts = vec![0.0; width];
-    from.iter().for_each(|place| counts[*place] += 1.0);
+    for place in from {
+        counts[*place] += 1.0;
+    }
     counts
 }
 

@@ -75,7 +75,9 @@ mod tests {
         assert!((reliability(&table, &accuracies(&table)) - 1.0).abs() < 1e-9);
         assert!(floor_points(&table, &mut RandomStream::new(1, "floor")).abs() < 1e-6);
         let mut stream = RandomStream::new(1, "noise");
-        table.runs.iter_mut().for_each(|run| run.accuracy = 0.5 + 0.01 * stream.normal());
+        for run in &mut table.runs {
+            run.accuracy = 0.5 + 0.01 * stream.normal();
+        }
         assert!(reliability(&table, &accuracies(&table)) < 0.4);
         // Of 64 draws of one normal distribution the best is 2.4 standard deviations above the mean.
         let floor = floor_points(&table, &mut stream);

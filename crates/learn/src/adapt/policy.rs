@@ -83,7 +83,9 @@ impl PolicyNetwork {
         let dense = network.dense().map(|(layer, range)| (layer.inputs, range));
         for (size, range) in lstms.chain(dense) {
             let width = 1.0 / (size as f64).sqrt();
-            network.parameters[range].iter_mut().for_each(|value| *value = stream.uniform(-width, width) as f32);
+            for value in &mut network.parameters[range] {
+                *value = stream.uniform(-width, width) as f32;
+            }
         }
         network
     }
@@ -132,9 +134,13 @@ impl PolicyNetwork {
         let [first, second, third] = self.dense();
         let [start, middle, end] = rows;
         first.0.forward(&self.parameters[first.1], start, middle);
-        middle.iter_mut().for_each(|value| *value = value.max(0.0));
+        for value in middle.iter_mut() {
+            *value = value.max(0.0);
+        }
         second.0.forward(&self.parameters[second.1], middle, end);
-        end.iter_mut().for_each(|value| *value = value.max(0.0));
+        for value in end.iter_mut() {
+            *value = value.max(0.0);
+        }
         third.0.forward(&self.parameters[third.1], end, probabilities);
         softmax(probabilities);
     }

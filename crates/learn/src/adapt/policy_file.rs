@@ -56,7 +56,10 @@ fn places(network: &PolicyNetwork) -> Vec<Place> {
 }
 
 /// The bytes of a file. The same policy and words give the same bytes.
-pub fn write_policy(network: &PolicyNetwork, words: HashMap<String, String>) -> Result<Vec<u8>, PolicyFileError> {
+pub fn write_policy(
+    network: &PolicyNetwork,
+    words: impl IntoIterator<Item = (String, String)>,
+) -> Result<Vec<u8>, PolicyFileError> {
     let tensors = places(network).into_iter().map(|place| {
         let values = &network.parameters()[place.range];
         let outputs = place.outputs;
@@ -71,7 +74,7 @@ pub fn write_policy(network: &PolicyNetwork, words: HashMap<String, String>) -> 
     });
     let tensors = tensors.collect::<Vec<_>>();
     let views = tensors.iter().map(|(name, shape, data)| Ok((name, TensorView::new(Dtype::F32, shape.clone(), data)?)));
-    Ok(safetensors::serialize(views.collect::<Result<Vec<_>, PolicyFileError>>()?, Some(words))?)
+    Ok(safetensors::serialize(views.collect::<Result<Vec<_>, PolicyFileError>>()?, Some(words.into_iter().collect()))?)
 }
 
 /// Reads a policy and the words about it. Tensors that a policy does not have, such as a table of vectors, are not looked at.
@@ -113,7 +116,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back_and_damage_is_told() {
         let network = PolicyNetwork::random(5, &mut RandomStream::new(1, "test"));
-        let data = write_policy(&network, HashMap::from([("seed".to_owned(), "1".to_owned())])).unwrap();
+        let data = write_policy(&network, [("seed".to_owned(), "1".to_owned())]).unwrap();
         let (back, words) = read_policy(&data).unwrap();
         assert_eq!((back, words["seed"].as_str()), (network, "1"));
         assert!(read_policy(&data[..data.len() - 4]).unwrap_err().to_string().contains("damaged"));

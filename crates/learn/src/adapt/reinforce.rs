@@ -82,7 +82,9 @@ impl Learner {
 fn flattened(probabilities: &[f32], temperature: f64) -> Vec<f32> {
     let mut chances = probabilities.to_vec();
     if temperature > 1.0 {
-        chances.iter_mut().for_each(|chance| *chance /= temperature as f32);
+        for chance in &mut chances {
+            *chance /= temperature as f32;
+        }
         softmax(&mut chances);
     }
     chances

@@ -7,7 +7,7 @@ use super::job::Allocation;
 use super::table::{DECISIONS, Triple, triple_at};
 use super::training::{EpochEnd, Manner, Run, RunError, RunSettings};
 use rayon::prelude::*;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,7 +46,7 @@ pub struct SweepSettings {
 pub fn sweep(
     settings: &SweepSettings,
     data: &Dataset,
-    done: &HashSet<(u64, Triple)>,
+    done: &BTreeSet<(u64, Triple)>,
     tell: &(dyn Fn(SweepRow) + Sync),
 ) -> Result<u64, RunError> {
     let epochs = AtomicU64::new(0);
@@ -141,7 +141,7 @@ fn row(settings: &SweepSettings, seed: u64, run: &Run) -> SweepRow {
 
 /// The rows of a finished sweep as a table, in the order of seeds and triples.
 pub fn table_text(mut rows: Vec<SweepRow>) -> String {
-    rows.sort_by(|one, other| (one.seed, one.triple).cmp(&(other.seed, other.triple)));
+    rows.sort_by_key(|row| (row.seed, row.triple));
     let lines = rows.into_iter().map(|row| row.line + "\n");
     std::iter::once(format!("{COLUMNS}\n")).chain(lines).collect()
 }
@@ -172,7 +172,7 @@ mod tests {
         SweepSettings { run, scenario: "test".to_owned(), opens_s: 11.2, seeds: vec![7] }
     }
 
-    fn swept(data: &Dataset, done: &HashSet<(u64, Triple)>) -> (u64, Vec<SweepRow>) {
+    fn swept(data: &Dataset, done: &BTreeSet<(u64, Triple)>) -> (u64, Vec<SweepRow>) {
         let rows = Mutex::new(Vec::new());
         let epochs = sweep(&settings(), data, done, &|row| rows.lock().unwrap().push(row)).unwrap();
         (epochs, rows.into_inner().unwrap())
@@ -182,11 +182,11 @@ mod tests {
     fn a_sweep_shares_beginnings_is_taken_up_again_and_does_not_depend_on_threads() {
         let data = Dataset::read(folder(8, 8).path(), Portion::default()).unwrap();
         let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let (epochs, rows) = alone.install(|| swept(&data, &HashSet::new()));
+        let (epochs, rows) = alone.install(|| swept(&data, &BTreeSet::new()));
         assert_eq!((epochs, rows.len()), (276, 64));
         let whole = table_text(rows.clone());
         let four = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
-        assert_eq!(table_text(four.install(|| swept(&data, &HashSet::new())).1), whole);
+        assert_eq!(table_text(four.install(|| swept(&data, &BTreeSet::new())).1), whole);
         // Killed after 50 runs, and taken up from what was written.
         let kept = rows[..50].iter().map(|row| parse_row(&row.line).unwrap()).collect::<Vec<_>>();
         let done = kept.iter().map(|row| (row.seed, row.triple)).collect();

@@ -300,7 +300,7 @@ impl Sheet {
         if (0.0..=1.0).contains(&number) { Ok(number) } else { Err(wrong()) }
     }
 
-    /// The network of a row; a file that does not say more means CIFAR-10 and the study's ReLU at the end.
+    /// The network of a row; a file that does not say more means CIFAR-10 and the study's `ReLU` at the end.
     fn architecture(&self, record: &csv::StringRecord) -> Result<Architecture, TableError> {
         let model = self.text(record, "model")?.parse::<ModelKind>();
         let model = model.map_err(|problem| self.wrong(record, "model", problem))?;

@@ -27,9 +27,9 @@ const TEACHER_TEMPERATURE: f32 = 2.0;
 /// Whether a run repeats the study's faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// Optimiser and schedule go on, calibrated layers, no ReLU on the scores, a teacher after a loss of GPUs.
+    /// Optimiser and schedule go on, calibrated layers, no `ReLU` on the scores, a teacher after a loss of GPUs.
     Sound,
-    /// As the study: ReLU on the scores, a new Adam before every epoch after the opening, fresh layers, frozen layers after a loss.
+    /// As the study: `ReLU` on the scores, a new Adam before every epoch after the opening, fresh layers, frozen layers after a loss.
     Compat,
 }
 
@@ -295,7 +295,7 @@ impl Run {
             self.rate = RATE;
         }
         let batches = order.len().div_ceil(self.settings.batch) as f64;
-        let batch_s = self.settings.cost.epoch_s(&self.base, &self.network.architecture) / batches;
+        let step_s = self.settings.cost.epoch_s(&self.base, &self.network.architecture) / batches;
         let (mut loss, mut right) = (0.0, 0);
         let (mut images, mut labels) = (Vec::new(), Vec::new());
         for places in order.chunks(self.settings.batch) {
@@ -314,7 +314,7 @@ impl Run {
             }
             loss += batch_loss * places.len() as f64;
             right += batch_right;
-            self.clock.pass(batch_s);
+            self.clock.pass(step_s);
         }
         let test_accuracy = self.score(&data.test);
         self.clock.pass(self.settings.cost.scoring_s(&self.base, &self.network.architecture));

@@ -98,7 +98,9 @@ impl Layer {
 
 vectorised! {
     fn bend(values: &mut [f32]) {
-        values.iter_mut().for_each(|value| *value = value.max(0.0));
+        for value in values.iter_mut() {
+            *value = value.max(0.0);
+        }
     }
 }
 
@@ -117,7 +119,7 @@ pub struct Stack {
     pub input: Shape,
     /// The layers.
     pub layers: Vec<Layer>,
-    /// What went into each layer, and what came out of the last. What a ReLU read is overwritten by what it gave.
+    /// What went into each layer, and what came out of the last. What a `ReLU` read is overwritten by what it gave.
     values: Vec<Vec<f32>>,
     slopes: Vec<f32>,
     next_slopes: Vec<f32>,

@@ -35,6 +35,9 @@ pub struct PointSeries {
     pub colour: usize,
 }
 
+/// An arrow: where it begins, where it points, and its name.
+pub type Arrow = ((f64, f64), (f64, f64), String);
+
 /// A chart of points.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PointChart {
@@ -55,7 +58,7 @@ pub struct PointChart {
     /// A dashed line at this height, with its name.
     pub level: Option<(f64, String)>,
     /// An arrow between two points, with its name.
-    pub arrow: Option<((f64, f64), (f64, f64), String)>,
+    pub arrow: Option<Arrow>,
 }
 
 /// The chart as SVG text.
