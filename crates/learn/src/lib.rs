@@ -4,8 +4,8 @@
 //! numbers; [`evaluate`] compares models with rules on the same episodes; [`policy`] lets a model decide in the simulator and in the
 //! live queue, watched by a [`guard`].
 
-mod block;
 pub mod adapt;
+mod block;
 pub mod environment;
 pub mod evaluate;
 pub mod features;
