@@ -3,6 +3,7 @@
 use crate::api::GpuName;
 use crate::clock::{SystemClock, boot_id, boot_ns, rfc3339, wall_ns};
 use crate::config::{Config, MetricsAccess};
+use crate::forecast;
 use crate::http::connections::raise_files;
 use crate::http::{Listener, Lists, Rates, Seats, Sessions, Site, Source, StatusBase, Streams, WatchmenRoutes, router, tls};
 use crate::lease::book::{Checkpoints, LeaseBook};
@@ -231,17 +232,12 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox.clone())
         .map_err(doing("watching GPUs"))?;
-    let past = site.archives.another()?;
-    crate::forecast::forecaster::start(Arc::clone(&board), past, inbox.clone()).map_err(doing("forecasts"))?;
+    forecast::forecaster::start(Arc::clone(&board), site.archives.another()?, inbox.clone()).map_err(doing("forecasts"))?;
     ready(&Ready { socket: socket.clone(), http, watchmen, gpus: devices.len(), driver });
     let ran = run(&mut session);
     site.simulations.stop_all();
     ran?;
-    // Best effort: whatever remains is found to be stale at the next start.
-    _ = std::fs::remove_file(&socket);
-    _ = std::fs::remove_file(state_dir.join("http"));
-    _ = runtime.block_on(tokio::time::timeout(Duration::from_millis(500), site.watchmen.close()));
-    runtime.shutdown_timeout(Duration::from_millis(200));
+    clear_away(&socket, &state_dir, &site, runtime);
     Ok(())
 }
 
@@ -254,6 +250,15 @@ fn capped_devices(
     let devices = chosen(source.list()?, config);
     let guard = power::begin(source, &devices, &config.gpus.cap(), state_dir).map_err(doing("power cap"))?;
     Ok((chosen(source.list()?, config), guard))
+}
+
+/// Takes away what others find the daemon by.
+fn clear_away(socket: &Path, state_dir: &Path, site: &Site, runtime: tokio::runtime::Runtime) {
+    // Best effort: whatever remains is found to be stale at the next start.
+    _ = std::fs::remove_file(socket);
+    _ = std::fs::remove_file(state_dir.join("http"));
+    _ = runtime.block_on(tokio::time::timeout(Duration::from_millis(500), site.watchmen.close()));
+    runtime.shutdown_timeout(Duration::from_millis(200));
 }
 
 /// How runs are made on this machine.
@@ -415,7 +420,7 @@ pub(crate) fn run_until_exit<P: crate::machine::platform::Platform>(
         }
         match session.world.take_leave() {
             Some(Leave::PlanRound) => plan_round(session),
-            Some(Leave::Fork(asker)) => crate::forecast::fork::hand_over(session, &asker),
+            Some(Leave::Fork(asker)) => forecast::fork::hand_over(session, &asker),
             Some(Leave::SetPolicy(policy)) => set_policy(session, &policy).map_err(ServeError::Policy)?,
             Some(Leave::Exit) | None => return Ok(()),
         }

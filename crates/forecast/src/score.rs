@@ -13,7 +13,7 @@ use rota_core::{Bound, End, Event, JobId, NewJob, Phase, Span, ThroughputTable, 
 use rota_engine::{Engine, EngineOptions, Session};
 use rota_policy::Configured;
 use rota_policy::history::JobTraits;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The time limit of jobs whose users gave neither estimate nor limit, in the answer that goes by limits.
@@ -80,7 +80,7 @@ pub fn score(
         options: *options,
         lengths: Lengths::default(),
         open: HashMap::new(),
-        again_at: BTreeMap::new(),
+        again_at: BTreeSet::new(),
         done: Vec::new(),
         waited: 0,
     };
@@ -128,12 +128,12 @@ struct Scorer {
     /// Forecasts of jobs that have not started, by number.
     open: HashMap<u64, Vec<Open>>,
     /// Jobs that are to be forecast again, by when.
-    again_at: BTreeMap<(Time, u64), ()>,
+    again_at: BTreeSet<(Time, u64)>,
     done: Vec<(Open, Time)>,
     waited: u32,
 }
 
-fn traits<'a>(session: &'a Session<ArrivingWorld>, job: JobId) -> JobTraits<'a> {
+fn traits(session: &Session<ArrivingWorld>, job: JobId) -> JobTraits<'_> {
     let bound = &session.engine.state.bound;
     JobTraits::of(bound.job(job), &bound.names, bound.best_speed(job))
 }
@@ -174,7 +174,7 @@ impl Scorer {
                 }
             }
         }
-        while let Some((&(at, number), ())) = self.again_at.first_key_value()
+        while let Some(&(at, number)) = self.again_at.first()
             && at <= now
         {
             self.again_at.pop_first();
@@ -194,10 +194,10 @@ impl Scorer {
                 .iter()
                 .find(|forecast| forecast.number == number)
                 .and_then(|forecast| Some([forecast.start_p10?, forecast.start_p50?, forecast.start_p90?]));
-            let (next, limits) = (self.if_next(&fork, job), self.by_limits(&fork, job));
+            let (next, limits) = (if_next(&fork, job), by_limits(&fork, job));
             self.open.entry(number).or_default().push(Open { made_at: fork.now, quantiles, next, limits });
             if let Some(again) = self.options.again {
-                self.again_at.insert((fork.now + again, number), ());
+                self.again_at.insert((fork.now + again, number));
             }
         }
     }
@@ -225,30 +225,6 @@ impl Scorer {
         }
     }
 
-    /// When the job would start if no other waited, by the middle of what is believed.
-    fn if_next(&self, fork: &Fork, job: JobId) -> Option<Time> {
-        let mut alone = fork.clone();
-        for (index, state) in fork.engine.state.jobs.iter().enumerate() {
-            if index != job.index() && matches!(state.phase, Phase::Waiting | Phase::Blocked) {
-                alone.engine.record(&Event::at(fork.now, EventKind::ended(JobId::from_index(index), End::Cancelled)));
-            }
-        }
-        alone.median_start(job)
-    }
-
-    /// When the job would start if every job took the time that its user gave.
-    fn by_limits(&self, fork: &Fork, job: JobId) -> Option<Time> {
-        let mut limited = fork.clone();
-        for (row, length) in limited.lengths.iter_mut().enumerate() {
-            let job = JobId::from_index(row);
-            let bound = &fork.engine.state.bound;
-            let estimate = bound.job(job).estimate.map(|span| span.at_speed(bound.best_speed(job)).seconds());
-            length.limit_seconds = Some(estimate.unwrap_or(LIMIT_SECONDS));
-            length.belief = LengthBelief::Estimated(f64::MAX);
-        }
-        limited.median_start(job)
-    }
-
     fn summed_up(self) -> Score {
         let known = self.done.iter().filter_map(|(open, start)| Some((open, open.quantiles?, *start))).collect::<Vec<_>>();
         if known.is_empty() {
@@ -271,6 +247,30 @@ impl Scorer {
             limits_error_median_s: absolute(&|open| open.limits),
         }
     }
+}
+
+/// When the job would start if no other waited, by the middle of what is believed.
+fn if_next(fork: &Fork, job: JobId) -> Option<Time> {
+    let mut alone = fork.clone();
+    for (index, state) in fork.engine.state.jobs.iter().enumerate() {
+        if index != job.index() && matches!(state.phase, Phase::Waiting | Phase::Blocked) {
+            alone.engine.record(&Event::at(fork.now, EventKind::ended(JobId::from_index(index), End::Cancelled)));
+        }
+    }
+    alone.median_start(job)
+}
+
+/// When the job would start if every job took the time that its user gave.
+fn by_limits(fork: &Fork, job: JobId) -> Option<Time> {
+    let mut limited = fork.clone();
+    for (row, length) in limited.lengths.iter_mut().enumerate() {
+        let job = JobId::from_index(row);
+        let bound = &fork.engine.state.bound;
+        let estimate = bound.job(job).estimate.map(|span| span.at_speed(bound.best_speed(job)).seconds());
+        length.limit_seconds = Some(estimate.unwrap_or(LIMIT_SECONDS));
+        length.belief = LengthBelief::Estimated(f64::MAX);
+    }
+    limited.median_start(job)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -399,9 +399,7 @@ pub(crate) struct Observer {
 impl Observer {
     /// An observer that sees what a model sees that is used like this.
     pub fn new(used: crate::model::Use) -> Self {
-        let mut learned = Learned::new(Arc::new(Model::blank(used)));
-        learned.needs = Needs { restless: true, history: true, user_recent: true };
-        Self { learned, ranks: BTreeMap::new() }
+        Self { learned: Learned::seeing_all(Arc::new(Model::blank(used))), ranks: BTreeMap::new() }
     }
 
     /// The rows of the waiting jobs and the place of the one ranked first; `None` where there is nothing to choose.

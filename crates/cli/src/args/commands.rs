@@ -56,11 +56,11 @@ impl Cli {
 const TOPICS: &[(&str, &[&str])] = &[
     ("Start", &["demo", "up", "down", "status", "doctor"]),
     ("Give jobs to the queue", &["submit", "run", "batch", "claim"]),
-    ("Look at jobs and GPUs", &["queue", "show", "explain", "logs", "wait", "top", "gpus", "profiles"]),
+    ("Look at jobs and GPUs", &["queue", "show", "explain", "predict", "logs", "wait", "top", "gpus", "profiles"]),
     ("Change jobs", &["cancel", "hold", "release", "retry", "priority"]),
     ("Look back", &["report", "history", "record"]),
     ("Look after the queue", &["policy", "drain", "resume", "token", "notify", "config", "backup", "restore", "check"]),
-    ("Simulate and learn", &["sim", "sweep", "trace", "policies", "alloc", "throughputs", "learn"]),
+    ("Simulate and learn", &["sim", "sweep", "trace", "policies", "alloc", "throughputs", "learn", "adapt"]),
     ("Set up the shell", &["completions", "man"]),
 ];
 

@@ -107,7 +107,7 @@ fn plain(job: &Job, workload: &Workload, cwd: &Path) -> Submit {
     Submit {
         cwd: Text::from(cwd.as_os_str()),
         env: environment().into(),
-        rlimits: rlimits(),
+        rlimits: Some(rlimits()),
         gpus: job.gpus,
         priority: job.priority,
         weight: job.weight,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 const HEAD: &str = "model,scenario,a1,a2,a3,final_test_acc,timeleft_before_a1,timeleft_before_a2,timeleft_before_a3\n";
 
-/// A table of ConvNet2 in which the first convolution is worth most.
+/// A table of `ConvNet2` in which the first convolution is worth most.
 fn table(scenario: &str, base: f64) -> String {
     let gain = [0.05, 0.04, 0.01, 0.0];
     let rows = (0..64).map(|place| [place / 16, place / 4 % 4, place % 4]).map(|[a, b, c]| {

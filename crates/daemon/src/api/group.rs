@@ -70,7 +70,7 @@ impl GroupCounts {
 pub struct Group {
     /// The group's number, which is that of its first job.
     pub id: u64,
-    /// The name that was given, or the script that the jobs run.
+    /// The name that was given, or the script that the jobs run; empty where it is another user's and users have privacy.
     pub name: String,
     /// The owner's name.
     pub user: String,

@@ -62,6 +62,7 @@ impl Viewer {
             profile: None,
             job_type: None,
             log_path: None,
+            params: std::collections::BTreeMap::new(),
             ..job
         }
     }
@@ -79,11 +80,26 @@ impl Viewer {
             number_argument: None,
             job_type: None,
             name: None,
+            group_name: None,
             key: None,
             resume_arg: None,
             gavel: None,
             params: Vec::new(),
             ..ask
+        }
+    }
+
+    /// A group of a user, with what the viewer may see of it.
+    pub fn group(&self, owner: u32, group: api::Group) -> api::Group {
+        if self.sees(owner) { group } else { api::Group { name: String::new(), params: Vec::new(), ..group } }
+    }
+
+    /// A member of a user's group, with what the viewer may see of it.
+    pub fn member(&self, owner: u32, member: api::GroupMember) -> api::GroupMember {
+        if self.sees(owner) {
+            member
+        } else {
+            api::GroupMember { name: None, params: std::collections::BTreeMap::new(), ..member }
         }
     }
 

@@ -13,7 +13,7 @@ use crate::store::journal::{Note, RunReport, fold};
 use crate::store::record::JobRecord;
 use rota_core::event::EventKind;
 use rota_core::snapshot::{gpu_time, work_done};
-use rota_core::{End, Event, Hold, JobState, NodeId, Span, StopCause, Time};
+use rota_core::{End, Event, Hold, JobState, Span, StopCause, Time};
 use rota_engine::State;
 use rota_exec::{Cause, ExitRecord};
 
@@ -36,7 +36,7 @@ impl<P: Platform> LiveWorld<P> {
             return;
         }
         // Of one moment: jobs that ended by themselves come before those that went with their nodes, as in the simulator.
-        ends.sort_by_key(|(id, _, outcome)| matches!(outcome, Outcome::Rebooted).then(|| self.first_node_of(*id)));
+        ends.sort_by_key(|(id, _, outcome)| matches!(outcome, Outcome::Rebooted).then_some(*id));
         self.board.write().warnings.remove(UNREADABLE);
         let mut entries = Vec::new();
         let mut kept = Vec::new();
@@ -105,13 +105,6 @@ impl<P: Platform> LiveWorld<P> {
             self.reshape_class(after, state, events);
         }
         self.release_quota(events);
-    }
-
-    /// The first node that a job has GPUs on.
-    fn first_node_of(&self, id: u64) -> Option<NodeId> {
-        let machine = &self.devices.machine;
-        let gpus = self.records.jobs.get(&id)?.gpu_uuids.iter().filter_map(|uuid| machine.gpu_of(uuid));
-        gpus.map(|gpu| machine.cluster.gpus[gpu.index()].node).min()
     }
 
     fn judge(&self, record: &JobRecord, outcome: &Outcome) -> (End, RunReport) {

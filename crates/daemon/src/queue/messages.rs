@@ -61,9 +61,8 @@ impl<P: Platform> LiveWorld<P> {
             Message::Lease(request, reply) => _ = reply.send(self.take_lease_request(request, events)),
             // A daemon that is about to do something else is asked again later.
             Message::Fork(asker) if self.switches.leave.is_none() => self.switches.leave = Some(Leave::Fork(asker)),
-            Message::Fork(_) => {}
             Message::Shutdown => self.switches.leave = Some(Leave::Exit),
-            Message::Submit(..) | Message::Ended { .. } => {}
+            Message::Fork(_) | Message::Submit(..) | Message::Ended { .. } => {}
         }
     }
 

@@ -285,7 +285,7 @@ fn watcher(estimates: bool) -> Result<Learned, ScenarioError> {
         high: vec![0.0; features::COUNT],
         activation: Activation::Relu,
     };
-    Ok(Learned::new(Arc::new(Model { header, network })))
+    Ok(Learned::seeing_all(Arc::new(Model { header, network })))
 }
 
 impl Environment for Queue {

@@ -1,6 +1,7 @@
 //! What the policy looks at, for environments that are taken step by step: they show the same rows that the policy is going to see.
 
-use super::Learned;
+use super::{Learned, Needs};
+use crate::model::Model;
 use rota_core::{JobId, Snapshot};
 use std::sync::Arc;
 
@@ -18,8 +19,14 @@ impl Learned {
         (jobs, &self.rows)
     }
 
+    /// A policy that is shown every feature of every job at every decision, whatever the model makes of them.
+    pub(crate) fn seeing_all(model: Arc<Model>) -> Self {
+        let needs = Needs { restless: true, history: true, user_recent: true };
+        Self { needs, ..Self::new(model) }
+    }
+
     /// The same model before it has seen anything.
     pub(crate) fn anew(&self) -> Self {
-        Self::new(Arc::clone(&self.model))
+        Self::seeing_all(Arc::clone(&self.model))
     }
 }

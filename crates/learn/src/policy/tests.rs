@@ -25,8 +25,9 @@ fn model(weights: &[(&str, f32)]) -> Arc<Model> {
         steps: 0,
         used: Use { pass: true, estimates: true, ..Use::default() },
         features: features::NAMES.map(str::to_owned).to_vec(),
-        low: vec![0.0; features::COUNT],
-        high: vec![1.0; features::COUNT],
+        // What has no weight was never looked at.
+        low: features::NAMES.map(|name| if weights.iter().any(|(used, _)| *used == name) { 0.0 } else { -1e6 }).to_vec(),
+        high: features::NAMES.map(|name| if weights.iter().any(|(used, _)| *used == name) { 1.0 } else { 1e6 }).to_vec(),
         activation: Activation::Relu,
     };
     Arc::new(Model { header, network })

@@ -44,8 +44,8 @@ pub fn environment() -> Vec<(Text, Text)> {
 }
 
 /// The limits of this process's resources, which its jobs are to have.
-pub fn rlimits() -> Option<Arc<str>> {
-    Some(rota_exec::ResourceLimits::of_this_process().to_string().into())
+pub fn rlimits() -> Arc<str> {
+    rota_exec::ResourceLimits::of_this_process().to_string().into()
 }
 
 fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
@@ -71,7 +71,7 @@ fn ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
         command: Arc::new(args.command.iter().map(|part| Text::from(part.as_os_str())).collect()),
         cwd: Text::from(cwd.as_os_str()),
         env: Arc::new(env),
-        rlimits: rlimits(),
+        rlimits: Some(rlimits()),
         gpus: args.gpus,
         gpu_ids: args.gpu_ids.clone(),
         gpu_types: args.gpu_types.clone(),

@@ -53,7 +53,7 @@ struct GroupsQuery {
 
 /// Groups, the newest first, with the number of their jobs in each state.
 #[utoipa::path(get, path = "/api/v1/groups", params(GroupsQuery), responses((status = 200, body = Vec<api::Group>), (status = "4XX", body = api::Problem)))]
-async fn list(State(site): State<Arc<Site>>, _: Caller, Query(query): Query<GroupsQuery>) -> Answer<Vec<api::Group>> {
+async fn list(State(site): State<Arc<Site>>, caller: Caller, Query(query): Query<GroupsQuery>) -> Answer<Vec<api::Group>> {
     let bad = |title: String| Problem::new(StatusCode::BAD_REQUEST, "bad-input", title);
     let limit = query.limit.unwrap_or(LIST_DEFAULT);
     if !(1..=LIST_MAX).contains(&limit) {
@@ -66,7 +66,8 @@ async fn list(State(site): State<Arc<Site>>, _: Caller, Query(query): Query<Grou
         return Ok(Json(Vec::new()));
     }
     let tallies = site.aside(move |site| Ok(site.past(|archive| archive.groups(&ids, query.cursor, limit))?)).await?;
-    let groups = tallies.iter().map(group);
+    let viewer = site.viewer(&caller);
+    let groups = tallies.iter().map(|tally| viewer.group(tally.first.uid, group(tally)));
     let groups = groups.filter(|group| query.user.as_ref().is_none_or(|user| group.user == *user));
     Ok(Json(groups.filter(|group| !query.open || group.counts.open() > 0).collect()))
 }
@@ -181,13 +182,14 @@ impl Site {
         let first = self.past(|archive| archive.job(id))?.ok_or_else(|| crate::queue::world::no_such_job(id))?;
         let mut tally = GroupTally { first, counts: api::GroupCounts::default(), finished_ns: None };
         let now_ns = jiff::Timestamp::now().as_nanosecond() as i64;
+        let viewer = self.viewer(caller);
         let mut rows = Vec::with_capacity(members.len());
         for (record, jobs) in &members {
             tally.counts.add(record.state, 1);
             tally.finished_ns = tally.finished_ns.max(record.finished_ns);
-            rows.push(self.member(record, *jobs, caller, now_ns));
+            rows.push(viewer.member(record.uid, self.member(record, *jobs, caller, now_ns)));
         }
-        Ok(api::GroupDetail { group: group(&tally), members: rows })
+        Ok(api::GroupDetail { group: viewer.group(tally.first.uid, group(&tally)), members: rows })
     }
 
     fn member(&self, record: &JobRecord, jobs: u32, caller: &Caller, now_ns: i64) -> api::GroupMember {

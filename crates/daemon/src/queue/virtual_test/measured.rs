@@ -38,7 +38,9 @@ fn measured_speeds_survive_a_kill_and_an_image_that_cannot_be_taken_up() {
     for event in [seen("a100", 100), seen("t4", 20), seen("a100", 60)] {
         let mut events = Vec::new();
         session.world.commit(vec![event.into()], &mut events).unwrap();
-        events.iter().for_each(|event| session.replay(event));
+        for event in &events {
+            session.replay(event);
+        }
     }
     let speeds = |session: &Session<LiveWorld<VirtualPlatform>>| session.engine.state.bound.speeds(JobId(0)).to_vec();
     let known = speeds(&session);

@@ -76,7 +76,7 @@ fn call(address: &str, method: &str, message: &Fields) -> Answer {
         let mut frame = vec![0];
         frame.extend(u32::try_from(message.0.len()).unwrap().to_be_bytes());
         frame.extend(&message.0);
-        let request = hyper::Request::post(format!("http://{}/IteratorToScheduler/{method}", address))
+        let request = hyper::Request::post(format!("http://{address}/IteratorToScheduler/{method}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .body(Full::new(Bytes::from(frame)))
