@@ -89,11 +89,11 @@ fn a_killed_supervisor_takes_the_main_process_with_it_and_the_rest_is_found() {
 fn a_process_that_has_left_everything_does_not_outlive_a_killed_supervisor() {
     // Its parent, its session, its environment, its output and its folder.
     let line =
-        "env -i setsid sh -c 'echo $$ > lone.new; mv lone.new lone; cd /; exec sleep 1000' </dev/null >/dev/null 2>&1 & wait";
+        "env -i setsid sh -c 'echo $$ > alone.new; mv alone.new alone; cd /; exec sleep 1000' </dev/null >/dev/null 2>&1 & wait";
     for round in 0..30 {
         let place = Place::new();
         let supervisor = place.launch(&place.shell(line));
-        let lone = place.pid("lone");
+        let alone = place.pid("alone");
         if rota_exec::taken(&place.dir()).unwrap().unwrap().audit_session.is_none() {
             eprintln!("the kernel has no audit sessions, or this process is in one already: not tested");
             supervisor.kill().unwrap();
@@ -102,10 +102,10 @@ fn a_process_that_has_left_everything_does_not_outlive_a_killed_supervisor() {
         }
         signal(supervisor.identity().pid, Signal::KILL);
         end_of(&supervisor);
-        assert!(lives(lone), "round {round}: it is left when its supervisor is killed");
+        assert!(lives(alone), "round {round}: it is left when its supervisor is killed");
         // The main process may be dying still, and be counted.
         assert!(kill_leftovers(&place.dir()) >= 1, "round {round}");
-        assert!(!lives(lone), "round {round}");
+        assert!(!lives(alone), "round {round}");
     }
 }
 
