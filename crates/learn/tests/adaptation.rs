@@ -1,5 +1,5 @@
 //! Network adaptation against the recorded data of the study (`make parity`).
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use rota_core::random::RandomStream;
 use rota_learn::adapt::architecture::{Architecture, FinalRelu, InputShape};

@@ -91,10 +91,10 @@ mod tests {
         let right = [1.0, 0.0, 0.0, 1.0, 1.0, 1.0];
         let mut target = [10.0; 6];
         multiply(Matrix::new(&left, 2, 3), Matrix::new(&right, 3, 2), Product::IsAdded, &mut target, 3);
-        assert_eq!(target, [14.0, 15.0, 10.0, 20.0, 21.0, 10.0]);
+        assert_eq!(target.map(f32::to_bits), [14.0_f32, 15.0, 10.0, 20.0, 21.0, 10.0].map(f32::to_bits));
         let mut square = [0.0; 4];
         multiply(Matrix::new(&left, 2, 3), Matrix::new(&left, 2, 3).transposed(), Product::Replaces, &mut square, 2);
-        assert_eq!(square, [14.0, 32.0, 32.0, 77.0]);
+        assert_eq!(square.map(f32::to_bits), [14.0_f32, 32.0, 32.0, 77.0].map(f32::to_bits));
     }
 
     #[test]

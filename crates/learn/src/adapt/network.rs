@@ -328,7 +328,9 @@ mod tests {
     fn the_studys_deepening_preserves_evaluation_only() {
         let (network, images) = trained(ModelKind::ConvNet2, FinalRelu::Kept);
         let mut grown = network.clone();
-        [0, 1, 1].iter().for_each(|block| grown.deepen(*block, Calibration::None).unwrap());
+        for block in [0, 1, 1] {
+            grown.deepen(block, Calibration::None).unwrap();
+        }
         let scale = network.stack.clone().forward(&images, BATCH, Mode::Evaluate).into_iter().fold(0.0, f32::max);
         assert!(difference(&network, &grown, &images, Mode::Evaluate) <= 1e-4 * scale.max(1.0));
         assert!(difference(&network, &grown, &images, Mode::Train) > 1e-2);
@@ -371,7 +373,9 @@ mod tests {
     fn a_smaller_network_keeps_what_was_learned_and_everything_trains() {
         let (stored, images) = trained(ModelKind::ConvNet2, FinalRelu::Dropped);
         let mut grown = stored.clone();
-        [0, 1].iter().for_each(|block| grown.deepen(*block, Calibration::Batch(&images, BATCH)).unwrap());
+        for block in [0, 1] {
+            grown.deepen(block, Calibration::Batch(&images, BATCH)).unwrap();
+        }
         // Nothing learned since: the smaller network is the one from before.
         let same = grown.shrunk(&stored, Shrinking::Whole).unwrap();
         assert!(difference(&stored, &same, &images, Mode::Train) < 1e-6);

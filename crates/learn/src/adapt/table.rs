@@ -423,7 +423,7 @@ pub(crate) mod tests {
     #[test]
     fn seeds_are_averaged() {
         let rows = |seed: u32, accuracy: f64| -> String {
-            text("ConvNet2", "early", |_| accuracy).lines().map(|line| format!("{line},{seed}\n")).collect()
+            text("ConvNet2", "early", |_| accuracy).lines().map(|line| [line, ",", &seed.to_string(), "\n"].concat()).collect()
         };
         let file = format!("{},seed\n{}{}", HEAD.trim_end(), rows(1, 0.4), rows(2, 0.6));
         let table = read(&file).unwrap().remove(0);

@@ -200,9 +200,9 @@ mod tests {
         for mode in ["evaluation", "training"] {
             let mut output = Vec::new();
             if mode == "training" {
-                layer.train(&input, &mut output)
+                layer.train(&input, &mut output);
             } else {
-                layer.evaluate(&input, &mut output)
+                layer.evaluate(&input, &mut output);
             }
             let difference = input.iter().zip(&output).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
             assert!(difference < 1e-5, "{mode}: {difference}");
