@@ -54,6 +54,12 @@ class Job(Record):
     priority: int
     position: Optional[int]
     """Where it stands among the waiting, from 1, in order of arrival."""
+    start_p10: Optional[datetime]
+    """A waiting job starts before this moment with a chance of one in ten."""
+    start_p50: Optional[datetime]
+    """A waiting job starts before this moment as likely as not."""
+    start_p90: Optional[datetime]
+    """A waiting job starts before this moment with a chance of nine in ten."""
     submitted_at: datetime
     started_at: Optional[datetime]
     finished_at: Optional[datetime]

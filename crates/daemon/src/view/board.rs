@@ -180,7 +180,10 @@ impl View {
             all += 1;
             free += u32::from(gpu.state == api::GpuState::Free);
         }
-        let promised = self.promises.get(&record.id).map(|at| format!("; starts about {}", crate::clock::rfc3339(*at)));
+        // A promise is the latest start by what users said; what is expected goes by what jobs did.
+        let expected = self.prediction(record.id).map(|expected| expected.start_p50.clone());
+        let start = expected.unwrap_or_else(|| self.promises.get(&record.id).map(|at| crate::clock::rfc3339(*at)));
+        let promised = start.map(|at| format!("; starts about {at}"));
         let memory = ask.memory_mib.map_or(String::new(), |memory| format!(" with {memory} MiB"));
         Some(format!("needs {} GPU{}{memory}; {free} of {all} free{}", ask.gpus, plural(ask.gpus), promised.unwrap_or_default()))
     }

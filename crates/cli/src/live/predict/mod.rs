@@ -4,7 +4,7 @@ mod score;
 
 use crate::args::PredictArgs;
 use crate::live::client::{Client, Failure};
-use crate::live::text::columns;
+use crate::live::text::{clock_time, columns};
 use crate::output;
 use rota_daemon::api::{Prediction, Predictions};
 
@@ -28,9 +28,9 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     if jobs.is_empty() {
         return output::print("no job waits");
     }
-    let mut rows = vec![["ID", "PLACE", "STARTS ABOUT", "BETWEEN", "AND", "ENDS ABOUT", "AFTER JOB"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["ID", "PLACE", "STARTS ABOUT", "BETWEEN", "AND", "ENDS ABOUT", "AFTER"].map(str::to_owned).to_vec()];
     rows.extend(jobs.iter().map(row));
-    output::print(&columns(&rows, output::width()))?;
+    output::print(&columns(&rows, output::table_width()))?;
     output::remark(&format!(
         "nine of ten starts come after the first time and nine of ten before the second; lengths are learned from {} ended jobs",
         expected.learned_from
@@ -39,8 +39,9 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
 }
 
 fn row(job: &Prediction) -> Vec<String> {
-    let at = |time: &Option<String>| time.clone().unwrap_or_default();
-    let about = job.start_p50.clone().or_else(|| job.note.clone()).unwrap_or_default();
-    let after = job.depends_on.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let at = |time: &Option<String>| time.as_deref().map(clock_time).unwrap_or_default();
+    let about = job.start_p50.as_deref().map_or_else(|| "not known".to_owned(), clock_time);
+    let jobs = job.depends_on.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let after = job.note.clone().unwrap_or(jobs);
     vec![job.id.to_string(), job.position.to_string(), about, at(&job.start_p10), at(&job.start_p90), at(&job.end_p50), after]
 }
