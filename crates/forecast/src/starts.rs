@@ -47,7 +47,7 @@ pub struct ForecastOptions {
 
 impl Default for ForecastOptions {
     fn default() -> Self {
-        Self { draws: 100, seed: 0, decisions_max: 2_000_000 }
+        Self { draws: 100, seed: 0, decisions_max: 400_000 }
     }
 }
 

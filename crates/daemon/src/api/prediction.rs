@@ -31,6 +31,8 @@ pub struct Predictions {
     pub made_at: Option<String>,
     /// Ended jobs that the lengths were learned from.
     pub learned_from: u64,
+    /// Why nothing is expected, where that is so.
+    pub note: Option<String>,
     /// The waiting jobs, in the order in which they are expected to start.
     pub jobs: Vec<Prediction>,
 }

@@ -21,6 +21,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const RENEW_EVERY: Duration = Duration::from_secs(30);
 /// The thread rests so many times as long as a forecast took.
 const REST: u32 = 9;
+/// Longer queues are not run forward: a copy of them takes memory, and a forecast minutes.
+const JOBS_MAX: usize = 10_000;
+/// The thread gives way to all others.
+const NICE: i32 = 10;
 
 /// Starts the thread. It ends with the daemon.
 pub fn start(board: Arc<Board>, archive: Archive, inbox: Sender<Message>) -> io::Result<()> {
@@ -48,11 +52,20 @@ struct Forecaster {
 
 impl Forecaster {
     fn run(mut self) {
+        // Without it the thread is as important as others.
+        _ = rustix::process::setpriority_process(None, NICE);
         let (mut seen, mut made_at) = (None, Instant::now());
         loop {
             std::thread::sleep(LOOK_EVERY);
             let told = self.board.told();
             if seen == Some(told) && made_at.elapsed() < RENEW_EVERY {
+                continue;
+            }
+            let jobs = self.board.read().jobs.len();
+            if jobs > JOBS_MAX {
+                let note = format!("{jobs} jobs wait or run: starts are predicted for queues of up to {JOBS_MAX}");
+                self.board.predict(Predictions { note: Some(note), ..Predictions::default() });
+                seen = Some(told);
                 continue;
             }
             let before = Instant::now();
@@ -83,7 +96,8 @@ impl Forecaster {
         let when = |time: Time| rfc3339(queue.wall_ns + (time.0.cast_signed() - queue.now.0.cast_signed()));
         let mut jobs = forecasts.iter().map(|forecast| prediction(queue, forecast, &when)).collect::<Vec<_>>();
         jobs.sort_by_key(|job| job.position);
-        let predictions = Predictions { made_at: Some(rfc3339(queue.wall_ns)), learned_from: self.learned.jobs(), jobs };
+        let predictions =
+            Predictions { made_at: Some(rfc3339(queue.wall_ns)), learned_from: self.learned.jobs(), note: None, jobs };
         self.board.predict(predictions);
         self.seed += 1;
     }

@@ -26,7 +26,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
         return output::print_json(&jobs);
     }
     if jobs.is_empty() {
-        return output::print("no job waits");
+        return output::print(expected.note.as_deref().unwrap_or("no job waits"));
     }
     let mut rows = vec![["ID", "PLACE", "STARTS ABOUT", "BETWEEN", "AND", "ENDS ABOUT", "AFTER"].map(str::to_owned).to_vec()];
     rows.extend(jobs.iter().map(row));
