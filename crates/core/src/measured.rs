@@ -23,7 +23,7 @@ pub struct MeasuredSpeed {
 /// Steps that a job has done in a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpeedSample {
-    /// Steps done.
+    /// The steps that the run has done.
     pub steps: u64,
     /// The time that they took.
     pub ran: Span,
@@ -38,7 +38,7 @@ pub struct SpeedEntry {
     pub gpus: u32,
     /// The GPU type.
     pub gpu_type: Box<str>,
-    /// The speed.
+    /// The speed that was measured.
     pub speed: MeasuredSpeed,
 }
 

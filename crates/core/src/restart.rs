@@ -14,7 +14,7 @@ pub struct RestartCost {
 }
 
 impl RestartCost {
-    /// Both together.
+    /// The time of the stop and of the start together.
     pub fn whole(self) -> Span {
         self.stop + self.start
     }

@@ -18,7 +18,7 @@ pub struct Restart {
 /// How long a job runs at the least before it is stopped for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MinRun {
-    /// So long.
+    /// A length of time.
     For(Span),
     /// So many times as long as it takes to start again.
     Restarts(u32),

@@ -24,7 +24,7 @@ pub struct Fork {
     pub engine: Engine,
     /// What the session has not come to yet.
     pub pending: Pending,
-    /// The moment.
+    /// The moment from which the queue is run forward.
     pub now: Time,
     /// The number of each row's job.
     pub numbers: Vec<u64>,

@@ -4,9 +4,9 @@
 //! time. Nodes neither fail nor return.
 
 use rota_core::event::EventKind;
-use rota_core::{Dependency, End, Event, JobId, JobList, NewJob, Phase, Plan, Renumbering, Span, StopCause, Time};
+use rota_core::{Dependency, End, Event, JobId, NewJob, Phase, Plan, Renumbering, Span, Time};
 use rota_engine::{Moment, State, Step, Wait, World};
-use rota_sim::Ends;
+use rota_sim::{Ends, carry_out, end_of};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -70,17 +70,6 @@ impl ArrivingWorld {
         self.leaving = leaving.filter_map(|Reverse((at, job))| Some(Reverse((at, rows.new_of(job)?)))).collect();
     }
 
-    fn end(&self, job: JobId, state: &State) -> Event {
-        let (spec, truth) = (state.bound.job(job), state.bound.truth(job));
-        let fails = truth.fails_at.is_some_and(|fails_at| fails_at <= truth.work);
-        let end = match fails {
-            true if state.jobs[job.index()].failures < spec.retries => End::Retried,
-            true => End::Crashed,
-            false => End::Finished,
-        };
-        Event::at(self.now, EventKind::ended(job, end))
-    }
-
     fn arrive(&mut self, events: &mut Vec<Event>) {
         while let Some(arrival) = self.arrivals.get(self.next)
             && arrival.request.job.arrival <= self.now
@@ -131,7 +120,7 @@ impl World for ArrivingWorld {
         {
             self.ends.pop();
             if state.jobs[job.index()].phase.has_gpus() {
-                events.push(self.end(job, state));
+                events.push(Event::at(self.now, EventKind::ended(job, end_of(job, state))));
             }
         }
         while let Some(&Reverse((at, job))) = self.leaving.peek()
@@ -149,23 +138,9 @@ impl World for ArrivingWorld {
 
     fn apply(&mut self, plan: &Plan, _: Option<Moment>, state: &State, events: &mut Vec<Event>) {
         let now = self.now;
-        if self.stop_time == Span::ZERO {
-            events.extend(plan.stops.iter().map(|&job| Event::at(now, EventKind::ended(job, End::Preempted))));
-            events.extend(plan.starts.iter().map(|start| Event::at(now, EventKind::started(start.job, start.gpus.clone()))));
-            return;
-        }
-        for &job in &plan.stops {
-            events.push(Event::at(now, EventKind::Stopping { job, cause: StopCause::Preempt, note: () }));
-            self.leaving.push(Reverse((now + self.stop_time, job)));
-        }
-        for start in &plan.starts {
-            let after = plan.stops_before(start, &state.jobs).collect::<JobList>();
-            let kind = if after.is_empty() {
-                EventKind::started(start.job, start.gpus.clone())
-            } else {
-                EventKind::Promised { job: start.job, gpus: start.gpus.clone(), after }
-            };
-            events.push(Event::at(now, kind));
+        carry_out(plan, state, now, self.stop_time, events);
+        if self.stop_time > Span::ZERO {
+            self.leaving.extend(plan.stops.iter().map(|&job| Reverse((now + self.stop_time, job))));
         }
     }
 }

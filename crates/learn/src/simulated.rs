@@ -193,9 +193,9 @@ pub(crate) struct Course {
 pub struct Day {
     /// The jobs that ended.
     pub jobs: f64,
-    /// Seconds waited.
+    /// The seconds that these jobs waited.
     pub wait_s: f64,
-    /// Bounded slowdowns.
+    /// The bounded slowdowns of these jobs.
     pub bsld: f64,
     /// Seconds from submission to completion.
     pub jct_s: f64,

@@ -4,9 +4,11 @@
 //! that end at the same nanosecond free their GPUs before anybody is placed. Same inputs and seed, same events, byte for byte.
 
 mod ends;
+mod outcome;
 mod world;
 
 pub use ends::Ends;
+pub use outcome::{carry_out, end_of};
 pub use rota_engine::{Restart, Tally};
 pub use world::SimulatedWorld;
 

@@ -2,9 +2,10 @@
 
 use crate::SimOptions;
 use crate::ends::Ends;
+use crate::outcome::{carry_out, end_of};
 use rota_core::event::EventKind;
 use rota_core::random::RandomStream;
-use rota_core::{Bound, End, Event, JobId, JobList, NodeId, Phase, Plan, Span, StopCause, Time};
+use rota_core::{Bound, End, Event, JobId, NodeId, Phase, Plan, Span, Time};
 use rota_engine::{Moment, State, Step, Wait, World};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -119,13 +120,7 @@ impl SimulatedWorld {
 
     /// A run ends: the job is done, or fails.
     fn end(&mut self, job: JobId, state: &State, events: &mut Vec<Event>) {
-        let (spec, truth) = (self.bound.job(job), self.bound.truth(job));
-        let fails = truth.fails_at.is_some_and(|fails_at| fails_at <= truth.work);
-        let end = match fails {
-            true if state.jobs[job.index()].failures < spec.retries => End::Retried,
-            true => End::Crashed,
-            false => End::Finished,
-        };
+        let end = end_of(job, state);
         if end.is_over() {
             self.note_over(job);
         }
@@ -243,25 +238,9 @@ impl World for SimulatedWorld {
 
     fn apply(&mut self, plan: &Plan, _: Option<Moment>, state: &State, events: &mut Vec<Event>) {
         let now = self.now;
-        if self.stop_time == Span::ZERO {
-            events.extend(plan.stops.iter().map(|&job| Event::at(now, EventKind::ended(job, End::Preempted))));
-            events.extend(plan.starts.iter().map(|start| Event::at(now, EventKind::started(start.job, start.gpus.clone()))));
-            return;
-        }
-        for &job in &plan.stops {
-            events.push(Event::at(now, EventKind::Stopping { job, cause: StopCause::Preempt, note: () }));
-            self.ahead.push(Reverse((now + self.stop_time, Ahead::Stopped(job))));
-        }
-        for start in &plan.starts {
-            let after = plan.stops_before(start, &state.jobs).collect::<JobList>();
-            events.push(Event::at(
-                now,
-                if after.is_empty() {
-                    EventKind::started(start.job, start.gpus.clone())
-                } else {
-                    EventKind::Promised { job: start.job, gpus: start.gpus.clone(), after }
-                },
-            ));
+        carry_out(plan, state, now, self.stop_time, events);
+        if self.stop_time > Span::ZERO {
+            self.ahead.extend(plan.stops.iter().map(|&job| Reverse((now + self.stop_time, Ahead::Stopped(job)))));
         }
     }
 }

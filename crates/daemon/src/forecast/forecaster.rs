@@ -34,7 +34,7 @@ pub fn start(board: Arc<Board>, archive: Archive, inbox: Sender<Message>) -> io:
 
 /// What came of asking for a copy of the queue.
 enum Asked {
-    /// The copy.
+    /// The queue handed out a copy of itself.
     Fork(Box<QueueFork>),
     /// The queue has something else to do first.
     Busy,

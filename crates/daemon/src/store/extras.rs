@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A GPU that a run may use until it is asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtraGpu {
-    /// The GPU.
+    /// The UUID of the offered GPU.
     pub uuid: String,
     /// When the run was asked to give it back, by the queue's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]

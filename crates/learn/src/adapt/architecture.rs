@@ -59,13 +59,13 @@ impl std::str::FromStr for ModelKind {
 /// The images that a network reads, and how many classes it tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputShape {
-    /// Colours.
+    /// The colours of an image.
     pub channels: usize,
-    /// Rows.
+    /// The rows of an image.
     pub height: usize,
-    /// Columns.
+    /// The columns of an image.
     pub width: usize,
-    /// Classes.
+    /// The classes that images are told apart by.
     pub classes: usize,
 }
 
