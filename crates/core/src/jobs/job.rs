@@ -90,7 +90,7 @@ pub struct Job {
     pub priority: i32,
     /// Fair share weight.
     pub weight: f64,
-    /// Lottery tickets.
+    /// The job's tickets in the policy `lottery`.
     pub tickets: u32,
     /// When it should be finished.
     pub deadline: Option<Time>,
