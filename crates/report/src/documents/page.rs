@@ -11,18 +11,18 @@ use rota_core::Bound;
 use serde_json::{Value, json};
 use std::io;
 
-const TEMPLATE: &str = include_str!("../assets/report.html");
-const STYLE: &str = include_str!("../assets/report.css");
+const TEMPLATE: &str = include_str!("../../assets/report.html");
+const STYLE: &str = include_str!("../../assets/report.css");
 /// One module, in the order in which its parts build on each other.
 const SCRIPT: &str = concat!(
-    include_str!("../assets/tools.js"),
-    include_str!("../assets/data.js"),
-    include_str!("../assets/state.js"),
-    include_str!("../assets/tables.js"),
-    include_str!("../assets/canvas.js"),
-    include_str!("../assets/schedule.js"),
-    include_str!("../assets/curves.js"),
-    include_str!("../assets/report.js"),
+    include_str!("../../assets/tools.js"),
+    include_str!("../../assets/data.js"),
+    include_str!("../../assets/state.js"),
+    include_str!("../../assets/tables.js"),
+    include_str!("../../assets/canvas.js"),
+    include_str!("../../assets/schedule.js"),
+    include_str!("../../assets/curves.js"),
+    include_str!("../../assets/report.js"),
 );
 
 pub(crate) fn page(runs: &[(Run, Summary, RunMeta)], bound: &Bound) -> io::Result<String> {
