@@ -131,13 +131,13 @@ pub enum StartError {
     /// The run was started before.
     #[error("run {run} was started before")]
     Duplicate {
-        /// The run.
+        /// The run that was asked for twice.
         run: RunKey,
     },
     /// The run is for a node, or for nodes together, that this executor cannot use.
     #[error("run {run} cannot be placed: {problem}")]
     Place {
-        /// The run.
+        /// The run that has no place.
         run: RunKey,
         /// What is wrong with its nodes or devices.
         problem: String,
@@ -153,13 +153,13 @@ pub enum StopError {
     /// The run has ended, or was never started or adopted here. If it was, its end has been told or is about to be.
     #[error("run {run} is not running here")]
     Unknown {
-        /// The run.
+        /// The run that was to be stopped.
         run: RunKey,
     },
     /// The run could not be reached.
     #[error("cannot reach run {run}")]
     Unreached {
-        /// The run.
+        /// The run that was to be stopped.
         run: RunKey,
         /// What went wrong.
         source: io::Error,

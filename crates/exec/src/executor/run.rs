@@ -45,7 +45,7 @@ impl RunIdentity {
 /// The part of a run that is on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The node.
+    /// The name of the node.
     pub node: NodeName,
     /// The UUIDs of the devices that the run has there; none for a run without GPUs.
     pub uuids: Vec<String>,
@@ -54,7 +54,7 @@ pub struct Place {
 /// Everything that is needed to start a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRequest {
-    /// The run.
+    /// The job and the attempt that this run is.
     pub run: RunKey,
     /// The identity that [`Executor::prepare`](super::Executor::prepare) gave to the run.
     pub identity: RunIdentity,
@@ -149,7 +149,7 @@ pub struct MpsSettings {
 /// A run whose start was written down by an earlier caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownRun {
-    /// The run.
+    /// The job and the attempt that this run is.
     pub run: RunKey,
     /// The identity written down with the start; `None` if the start is of a version without identities.
     pub identity: Option<RunIdentity>,

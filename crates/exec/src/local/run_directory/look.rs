@@ -3,12 +3,12 @@
 use std::io;
 use std::path::Path;
 
-use super::adopt::{AdoptError, Adopted, LostReason, adopt};
-use super::launch::Supervisor;
-use super::leftovers::try_kill_leftovers;
-use super::run_dir::{RunDir, SPEC, unseal};
-use super::spec::RunSpec;
 use crate::executor::{LostCause, RunEnd, RunIdentity};
+use crate::local::launch::Supervisor;
+use crate::local::processes::leftovers::try_kill_leftovers;
+use crate::local::run_directory::adopt::{AdoptError, Adopted, LostReason, adopt};
+use crate::local::run_directory::run_dir::{RunDir, SPEC, unseal};
+use crate::local::run_directory::spec::RunSpec;
 
 /// What has become of a run.
 pub(crate) enum Looked {
@@ -34,7 +34,7 @@ pub(crate) fn look(dir: &Path, identity: Option<&RunIdentity>) -> Looked {
         Err(AdoptError::Missing { path }) if dir.parent().and_then(Path::parent).is_some_and(Path::is_dir) => {
             return Looked::Ended(RunEnd::Lost(LostCause::DirectoryGone(path)));
         }
-        Err(error) => return Looked::Later(super::chain(&error)),
+        Err(error) => return Looked::Later(crate::local::chain(&error)),
     };
     match adopted {
         Adopted::Running(supervisor) => Looked::Alive(supervisor),

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use super::identity::boot_id;
-use super::launch::Supervisor;
-use super::record::{self, ExitRecord};
-use super::run_dir::{RunDir, VOID};
-use super::taken::{self, Taken, Torn};
+use crate::local::launch::Supervisor;
+use crate::local::processes::identity::boot_id;
+use crate::local::run_directory::record::{self, ExitRecord};
+use crate::local::run_directory::run_dir::{RunDir, VOID};
+use crate::local::run_directory::taken::{self, Taken, Torn};
 
 /// A supervisor that has the lock writes `supervisor.json` or ends within this time, unless the disk hangs.
 const TAKING_MAX: Duration = Duration::from_secs(10);

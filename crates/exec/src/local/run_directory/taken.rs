@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::bytes;
-use super::identity::Identity;
-use super::run_dir::{RunDir, SUPERVISOR, unseal};
+use crate::local::processes::identity::Identity;
+use crate::local::run_directory::bytes;
+use crate::local::run_directory::run_dir::{RunDir, SUPERVISOR, unseal};
 
 /// What a supervisor says about itself before it starts the job.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct Taken {
     pub job: u64,
     /// Which attempt of the job this is.
     pub attempt: u32,
-    /// The supervisor.
+    /// The process of the supervisor.
     pub supervisor: Identity,
     /// The job's main process, which is the leader of its session and process group; `None` if none could be made.
     pub process: Option<Identity>,

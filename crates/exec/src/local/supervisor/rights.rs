@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, getgroups};
 use rustix::thread::{Gid, set_thread_groups};
 
-use super::spec::RunAs;
+use crate::local::run_directory::spec::RunAs;
 
 /// Whose rights files are opened with.
 #[derive(Clone, Debug)]

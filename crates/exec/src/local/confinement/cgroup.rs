@@ -8,8 +8,8 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use super::identity::is_shortage;
-use super::spec::RunSpec;
+use crate::local::processes::identity::is_shortage;
+use crate::local::run_directory::spec::RunSpec;
 
 /// Where cgroups of version 2 are mounted, if they are: also beside version 1, as `/sys/fs/cgroup/unified`.
 pub fn cgroup_root() -> Option<PathBuf> {

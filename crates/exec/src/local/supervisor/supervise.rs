@@ -13,22 +13,22 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions};
 
-use super::audit;
-use super::cgroup::JobCgroup;
-use super::child::{Prepared, Program, Report};
-use super::detach::detach;
-use super::failure::{Step, explain, is_want_of_room};
-use super::identity::Identity;
-use super::logs::{Log, OutputPipe, Pumped};
-use super::record::{Cause, ExitRecord, PreparedRecord};
-use super::run_dir::{RunDir, SPEC, SUPERVISOR, VOID, seal, unseal};
-use super::signals::{Signals, Told};
-use super::spec::{RunAs, RunSpec};
-use super::taken::Taken;
-use super::timer::{Timer, since_boot};
-use super::tree::ProcessTable;
-use super::usage::Usage;
 use crate::executor::{Notice, Reach};
+use crate::local::confinement::cgroup::JobCgroup;
+use crate::local::processes::audit;
+use crate::local::processes::identity::Identity;
+use crate::local::processes::tree::ProcessTable;
+use crate::local::run_directory::record::{Cause, ExitRecord, PreparedRecord};
+use crate::local::run_directory::run_dir::{RunDir, SPEC, SUPERVISOR, VOID, seal, unseal};
+use crate::local::run_directory::spec::{RunAs, RunSpec};
+use crate::local::run_directory::taken::Taken;
+use crate::local::supervisor::child::{Prepared, Program, Report};
+use crate::local::supervisor::detach::detach;
+use crate::local::supervisor::failure::{Step, explain, is_want_of_room};
+use crate::local::supervisor::logs::{Log, OutputPipe, Pumped};
+use crate::local::supervisor::signals::{Signals, Told};
+use crate::local::supervisor::timer::{Timer, since_boot};
+use crate::local::supervisor::usage::Usage;
 
 /// What a job leaves behind when its main process has ended by itself has at most this long to end.
 const LEFTOVERS_GRACE_MAX: Duration = Duration::from_secs(5);

@@ -3,11 +3,11 @@
 use std::io;
 use std::path::Path;
 
-use super::record::{self, ExitRecord};
-use super::run_dir::{RunDir, SPEC, VOID, unseal};
-use super::spec::RunSpec;
-use super::taken;
 use crate::executor::RunIdentity;
+use crate::local::run_directory::record::{self, ExitRecord};
+use crate::local::run_directory::run_dir::{RunDir, SPEC, VOID, unseal};
+use crate::local::run_directory::spec::RunSpec;
+use crate::local::run_directory::taken;
 
 /// A run directory as it is.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::spec::RunSpec;
+use crate::local::run_directory::spec::RunSpec;
 
 /// Where a process stopped on its way to becoming the job.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -19,9 +19,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
 use rustix::thread::{Gid, Uid};
 
-use super::failure::Step;
-use super::signals;
-use super::spec::{MARK, RunAs, RunSpec};
+use crate::local::run_directory::spec::{MARK, RunAs, RunSpec};
+use crate::local::supervisor::failure::Step;
+use crate::local::supervisor::signals;
 
 /// What is looked through when the environment has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

@@ -20,10 +20,10 @@ use rustix::net::{
 use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getrlimit, prlimit};
 use serde::{Deserialize, Serialize};
 
-use super::child::{Forked, fork};
-use super::identity::Identity;
-use super::signals::Signals;
-use super::supervise::supervise_to_code;
+use crate::local::processes::identity::Identity;
+use crate::local::supervisor::child::{Forked, fork};
+use crate::local::supervisor::signals::Signals;
+use crate::local::supervisor::supervise::supervise_to_code;
 
 /// The longest path the kernel takes.
 const PATH_MAX: usize = 4096;

@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 
-use super::audit;
-use super::cgroup::JobCgroup;
-use super::identity::{boot_id, is_shortage, open_process};
-use super::spec::MARK;
-use super::taken::{Taken, taken};
-use super::tree::{Member, ProcessTable};
+use crate::local::confinement::cgroup::JobCgroup;
+use crate::local::processes::audit;
+use crate::local::processes::identity::{boot_id, is_shortage, open_process};
+use crate::local::processes::tree::{Member, ProcessTable};
+use crate::local::run_directory::spec::MARK;
+use crate::local::run_directory::taken::{Taken, taken};
 
 /// How long [`kill_leftovers`] waits for what it has killed to be gone.
 const GONE_MAX: Duration = Duration::from_secs(5);

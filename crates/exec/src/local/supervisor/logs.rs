@@ -12,9 +12,9 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::thread::{Gid, Uid};
 
-use super::rights::Rights;
-use super::run_dir::RESERVED;
-use super::spec::{RunAs, RunSpec};
+use crate::local::run_directory::run_dir::RESERVED;
+use crate::local::run_directory::spec::{RunAs, RunSpec};
+use crate::local::supervisor::rights::Rights;
 
 /// A large pipe lets the job go on while the disk is slow; the kernel gives less to a user who has many.
 const PIPE_BYTES: usize = 1 << 20;

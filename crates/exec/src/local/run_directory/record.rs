@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 
 use serde::{Deserialize, Serialize};
 
-use super::identity::Identity;
-use super::run_dir::{EXIT, EXIT_PREPARED, RunDir, seal, unseal};
+use crate::local::processes::identity::Identity;
+use crate::local::run_directory::run_dir::{EXIT, EXIT_PREPARED, RunDir, seal, unseal};
 
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

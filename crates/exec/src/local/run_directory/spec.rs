@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::bytes;
-use super::devices::DeviceFilter;
-use super::rlimits::ResourceLimits;
 use crate::executor::{Notice, RunIdentity};
+use crate::local::confinement::devices::DeviceFilter;
+use crate::local::confinement::rlimits::ResourceLimits;
+use crate::local::run_directory::bytes;
 
 /// The variable that marks every process of a job with its run directory.
 ///

@@ -6,7 +6,7 @@ use std::io;
 
 use rustix::process::{Signal, pidfd_send_signal};
 
-use super::identity::{Stat, is_shortage, open_process};
+use crate::local::processes::identity::{Stat, is_shortage, open_process};
 
 /// All processes of this machine at one moment. Reading it once serves for any number of jobs.
 #[derive(Clone, Debug, Default)]
