@@ -6,8 +6,8 @@ use crate::config::{Config, MetricsAccess};
 use crate::forecast;
 use crate::http::connections::raise_files;
 use crate::http::{Listener, Lists, Rates, Seats, Sessions, Site, Source, StatusBase, Streams, WatchmenRoutes, router, tls};
-use crate::lease::book::{Checkpoints, LeaseBook};
 use crate::lease::routes::LeaseService;
+use crate::lease::running_leases::{Checkpoints, RunningLeases};
 use crate::lease::token::LeaseKey;
 use crate::machine::inventory::Machine;
 use crate::machine::monitor;
@@ -64,7 +64,7 @@ pub enum ServeError {
     /// The state directory is somebody else's.
     #[error("{path} belongs to another user (uid {uid}): choose another directory with --state")]
     NotOurs {
-        /// The directory.
+        /// The state directory.
         path: PathBuf,
         /// The directory's owner.
         uid: u32,
@@ -75,7 +75,7 @@ pub enum ServeError {
         .pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
     )]
     Running {
-        /// The directory.
+        /// The state directory.
         path: PathBuf,
         /// The process of that daemon.
         pid: Option<u32>,
@@ -83,7 +83,7 @@ pub enum ServeError {
     /// The port is taken.
     #[error("port {} on {} cannot be had ({source}): choose another with --port, or 0 for any free one", .address.port(), .address.ip())]
     Port {
-        /// The port.
+        /// The address and port that were asked for.
         address: SocketAddr,
         /// What the system says.
         source: io::Error,
@@ -162,7 +162,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let nodes = executor.inventory();
     let machine = Machine::new(&host, &nodes, cpu_slots).with_entities(&config.users.entities);
     where_there_is_room(remember_gpus(&mut store, &machine))?;
-    let estimates = crate::memory::book::estimates_of(&config, &machine);
+    let estimates = crate::memory::knowledge::estimates_of(&config, &machine);
     let requests = RunRequests::new(host.as_str().into(), &nodes, state_dir.clone(), &config);
     let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
     let requests = requests.with_leases(Arc::clone(&leases), options.program.clone(), devices.len());
@@ -225,7 +225,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     world.adopt();
     let mut session = world.restore().map_err(ServeError::Policy)?;
     ports.serve(&site, &config, &runtime);
-    let service = LeaseService { book: leases, board: Arc::clone(&board), inbox: inbox.clone() };
+    let service = LeaseService { leases, board: Arc::clone(&board), inbox: inbox.clone() };
     let routes = crate::lease::routes::routes(Arc::new(service)).into_make_service_with_connect_info::<SocketAddr>();
     runtime.spawn(axum::serve(lease_port, routes).into_future());
 
@@ -283,13 +283,13 @@ fn open_leases(
     state_dir: &Path,
     config: &Config,
     clock: SystemClock,
-) -> Result<(Arc<LeaseBook>, std::net::TcpListener), ServeError> {
+) -> Result<(Arc<RunningLeases>, std::net::TcpListener), ServeError> {
     let key = LeaseKey::of(state_dir).map_err(doing("lease-key"))?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, config.lease_port));
     let port = crate::lease::port::open(state_dir, config.lease_port).map_err(|source| ServeError::Port { address, source })?;
     let address = port.local_addr().map_err(doing("lease port"))?;
     let checkpoints = Checkpoints::new(state_dir, config);
-    Ok((Arc::new(LeaseBook::new(key, address, checkpoints, clock, config)), port))
+    Ok((Arc::new(RunningLeases::new(key, address, checkpoints, clock, config)), port))
 }
 
 fn open_store(database: &Path, policy: Option<&str>) -> Result<Store, StoreError> {

@@ -97,7 +97,7 @@ pub struct Status {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyChange {
-    /// `name:key=value,…`.
+    /// The policy with its parameters: `name:key=value,…`.
     pub policy: String,
 }
 

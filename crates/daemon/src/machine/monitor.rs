@@ -17,7 +17,7 @@ const VIRTUAL_BUSY_PERCENT: f64 = 90.0;
 
 /// Where GPUs are found.
 pub enum Source {
-    /// NVIDIA's driver.
+    /// GPUs that NVIDIA's driver tells of.
     Nvml(Box<Nvml>),
     /// Invented ones, with the real processes of jobs on them.
     Virtual(Virtual),

@@ -4,7 +4,7 @@ use crate::access::users;
 use crate::api::NoticeReach;
 use crate::api::text::Text;
 use crate::config::Config;
-use crate::lease::book::LeaseBook;
+use crate::lease::running_leases::RunningLeases;
 use crate::machine::gavel_command;
 use crate::machine::platform::Run;
 use crate::queue::endings::signal_number;
@@ -35,7 +35,7 @@ pub struct RunRequests {
     round_seconds: f64,
     is_root: bool,
     /// The leases of running jobs; none where jobs are not real.
-    leases: Option<Arc<LeaseBook>>,
+    leases: Option<Arc<RunningLeases>>,
     /// The program `rota`, which starts the processes of gangs.
     program: PathBuf,
     /// GPUs of this machine.
@@ -69,7 +69,7 @@ impl RunRequests {
 
     /// The same, for runs that have leases.
     #[must_use]
-    pub fn with_leases(self, leases: Arc<LeaseBook>, program: PathBuf, gpus: usize) -> Self {
+    pub fn with_leases(self, leases: Arc<RunningLeases>, program: PathBuf, gpus: usize) -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let numactl = std::env::split_paths(&path).map(|folder| folder.join("numactl")).find(|file| file.is_file());
         Self { leases: Some(leases), program, gpus, numactl, ..self }

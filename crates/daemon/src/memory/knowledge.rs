@@ -6,8 +6,8 @@ use crate::memory::profiles::{ClassKey, Profiles};
 use crate::queue::estimates::Estimates;
 use std::collections::{BTreeSet, HashMap};
 
-/// Profiles, and who goes by them.
-pub struct MemoryBook {
+/// What classes of programs need, and which jobs are given memory by it.
+pub struct MemoryKnowledge {
     /// What jobs are counted with where they do not say.
     pub estimates: Estimates,
     /// What is known of each class of programs.
@@ -18,8 +18,8 @@ pub struct MemoryBook {
     pub profile_runs: HashMap<ClassKey, u64>,
 }
 
-impl MemoryBook {
-    /// The book of a machine, with what was learned before.
+impl MemoryKnowledge {
+    /// What is known at the start, with what was learned before.
     pub fn new(profiles: Profiles, config: &Config, machine: &Machine) -> Self {
         Self { estimates: estimates_of(config, machine), profiles, predicted: HashMap::new(), profile_runs: HashMap::new() }
     }

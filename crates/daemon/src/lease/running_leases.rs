@@ -107,7 +107,7 @@ pub struct GavelTerms {
 const GAVEL_FOREVER_SECONDS: f64 = 1e9;
 
 /// The leases of running jobs.
-pub struct LeaseBook {
+pub struct RunningLeases {
     key: LeaseKey,
     address: SocketAddr,
     /// Where jobs keep their checkpoints.
@@ -143,8 +143,8 @@ impl Checkpoints {
     }
 }
 
-impl LeaseBook {
-    /// An empty book for the service at this address.
+impl RunningLeases {
+    /// No leases yet, for the service at this address.
     pub fn new(key: LeaseKey, address: SocketAddr, checkpoints: Checkpoints, clock: SystemClock, config: &Config) -> Self {
         Self {
             key,
@@ -492,56 +492,56 @@ mod tests {
         record
     }
 
-    fn book(config: &Config) -> LeaseBook {
+    fn leases(config: &Config) -> RunningLeases {
         let folder = tempfile::tempdir().unwrap();
         let key = LeaseKey::of(folder.path()).unwrap();
         let checkpoints = Checkpoints::new(folder.path(), config);
-        LeaseBook::new(key, "127.0.0.1:1".parse().unwrap(), checkpoints, SystemClock::from(Time(1)), config)
+        RunningLeases::new(key, "127.0.0.1:1".parse().unwrap(), checkpoints, SystemClock::from(Time(1)), config)
     }
 
     const FIRST: LeaseHolder = LeaseHolder { job: 7, lease: 1 };
 
     #[test]
     fn steps_that_fall_and_leases_that_are_over_are_refused() {
-        let book = book(&Config::default());
-        assert_eq!(book.join(FIRST, 0, 1).unwrap_err().kind, RefusalKind::Conflict, "it does not run yet");
-        book.follow(&record(1));
-        assert!(book.join(FIRST, 0, 1).unwrap());
-        book.tell(FIRST, 0, 10, 1.0).unwrap();
-        assert_eq!(book.tell(FIRST, 0, 9, 2.0).unwrap_err().kind, RefusalKind::BadInput);
-        assert_eq!(book.tell(FIRST, 1, 10, 2.0).unwrap_err().kind, RefusalKind::BadInput, "there is one process");
-        assert_eq!(book.tell(FIRST, 0, 10, f64::NAN).unwrap_err().kind, RefusalKind::BadInput);
-        book.follow(&record(2));
-        assert_eq!(book.renew(FIRST, 0, 11, 3.0).unwrap_err().kind, RefusalKind::Conflict);
+        let leases = leases(&Config::default());
+        assert_eq!(leases.join(FIRST, 0, 1).unwrap_err().kind, RefusalKind::Conflict, "it does not run yet");
+        leases.follow(&record(1));
+        assert!(leases.join(FIRST, 0, 1).unwrap());
+        leases.tell(FIRST, 0, 10, 1.0).unwrap();
+        assert_eq!(leases.tell(FIRST, 0, 9, 2.0).unwrap_err().kind, RefusalKind::BadInput);
+        assert_eq!(leases.tell(FIRST, 1, 10, 2.0).unwrap_err().kind, RefusalKind::BadInput, "there is one process");
+        assert_eq!(leases.tell(FIRST, 0, 10, f64::NAN).unwrap_err().kind, RefusalKind::BadInput);
+        leases.follow(&record(2));
+        assert_eq!(leases.renew(FIRST, 0, 11, 3.0).unwrap_err().kind, RefusalKind::Conflict);
         let second = LeaseHolder { job: 7, lease: 2 };
-        assert!(book.renew(second, 0, 11, 3.0).unwrap().max_seconds > 300.0);
+        assert!(leases.renew(second, 0, 11, 3.0).unwrap().max_seconds > 300.0);
     }
 
     #[test]
     fn the_first_process_of_a_gang_that_asks_fixes_the_last_step_for_all() {
-        let book = book(&Config::default());
-        book.follow(&record(1));
+        let leases = leases(&Config::default());
+        leases.follow(&record(1));
         for rank in 0..3 {
-            book.join(FIRST, rank, 3).unwrap();
-            book.tell(FIRST, rank, 5, 1.0).unwrap();
+            leases.join(FIRST, rank, 3).unwrap();
+            leases.tell(FIRST, rank, 5, 1.0).unwrap();
         }
-        book.follow(&JobRecord { stop_cause: Some(StopCause::Preempt), ..record(1) });
-        assert_eq!(book.renew(FIRST, 1, 8, 2.0).unwrap().last_step, Some(9));
-        assert_eq!(book.renew(FIRST, 0, 9, 2.0).unwrap().last_step, Some(9));
-        let renewal = book.renew(FIRST, 2, 8, 2.0).unwrap();
+        leases.follow(&JobRecord { stop_cause: Some(StopCause::Preempt), ..record(1) });
+        assert_eq!(leases.renew(FIRST, 1, 8, 2.0).unwrap().last_step, Some(9));
+        assert_eq!(leases.renew(FIRST, 0, 9, 2.0).unwrap().last_step, Some(9));
+        let renewal = leases.renew(FIRST, 2, 8, 2.0).unwrap();
         assert_eq!((renewal.last_step, renewal.stop), (Some(9), Some(10.0)));
-        assert_eq!(book.progress(7).unwrap().run_steps, 9);
+        assert_eq!(leases.progress(7).unwrap().run_steps, 9);
     }
 
     #[test]
     fn a_lease_ends_with_the_next_round_unless_the_plan_stops_the_job() {
         let config = Config { mechanism: Mechanism::Rounds, round_seconds: 1000.0, ..Config::default() };
-        let book = book(&config);
-        book.follow(&record(1));
-        book.join(FIRST, 0, 1).unwrap();
-        let seconds = |book: &LeaseBook| book.renew(FIRST, 0, 0, 0.0).unwrap().max_seconds.round();
-        assert!((seconds(&book) - 1050.0).abs() < 2.0, "nothing is planned in the first half of a round");
-        let late = LeaseBook { clock: SystemClock::from(Time(600_000_000_000)), ..book };
+        let leases = leases(&config);
+        leases.follow(&record(1));
+        leases.join(FIRST, 0, 1).unwrap();
+        let seconds = |leases: &RunningLeases| leases.renew(FIRST, 0, 0, 0.0).unwrap().max_seconds.round();
+        assert!((seconds(&leases) - 1050.0).abs() < 2.0, "nothing is planned in the first half of a round");
+        let late = RunningLeases { clock: SystemClock::from(Time(600_000_000_000)), ..leases };
         late.plan_next(&[7]);
         assert!((seconds(&late) - 450.0).abs() < 2.0, "{}", seconds(&late));
         late.plan_next(&[]);
