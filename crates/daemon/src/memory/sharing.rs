@@ -80,9 +80,9 @@ impl<P: Platform> LiveWorld<P> {
             retries: 0,
             key: None,
             profile_epochs: None,
-            ..ask.clone()
+            ..(**ask).clone()
         };
-        ProfileRun::New(Box::new(Spec { ask: run, is_profile_run: true, ..spec.clone() }))
+        ProfileRun::New(Box::new(Spec { ask: Arc::new(run), is_profile_run: true, ..spec.clone() }))
     }
 
     /// Learns from an attempt that ended.
@@ -315,7 +315,7 @@ pub(crate) enum ProfileRun {
 
 /// A job waits for the run that tells how much memory it needs, however that ends.
 pub(crate) fn wait_for_profile(spec: &mut Spec, run: u64) {
-    spec.ask.after.push(api::After { id: run, condition: AfterCondition::Any });
+    Arc::make_mut(&mut spec.ask).after.push(api::After { id: run, condition: AfterCondition::Any });
 }
 
 /// A command for so many epochs in place of its own.

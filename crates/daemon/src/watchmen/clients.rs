@@ -310,7 +310,7 @@ impl<P: Platform> LiveWorld<P> {
         }
         let ask = Submit { gpus: wish.count(), gpu_ids: wish.gpus.clone(), name: Some(wish.name()), ..api::plain_submit() };
         let spec = Spec {
-            ask,
+            ask: Arc::new(ask),
             gid: caller.gid,
             array_index: None,
             is_template: false,

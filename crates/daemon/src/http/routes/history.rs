@@ -30,7 +30,7 @@ impl Site {
         let samples = archive.samples(from_s, crate::clock::wall_ns() / 1_000_000_000)?;
         let jobs = records.into_iter().map(|record| {
             let (believed_seconds, share_milli, memory_mib) = self.estimates.of(&record);
-            let ask = api::Submit { command: Arc::new(record.command_in_short()), ..record.spec.ask.clone() };
+            let ask = api::Submit { command: Arc::new(record.command_in_short()), ..(*record.spec.ask).clone() };
             api::PastJob {
                 job: viewer.job(&record, record.view(&self.state_dir, None, None)),
                 ask: viewer.ask(&record, ask),

@@ -211,12 +211,12 @@ pub fn expand(ask: Submit, caller: &Caller, most: usize) -> Result<Vec<Spec>, Re
     let preemptible = ask.preemptible || ask.saves_progress || ask.preempt.is_some() || ask.gavel.is_some();
     let saves_progress = ask.saves_progress || ask.preempt.is_some();
     let (array, params) = (Vec::new(), Vec::new());
-    let plain = Submit { array, params, group: None, env: Arc::default(), preemptible, saves_progress, ..ask };
+    let plain = Arc::new(Submit { array, params, group: None, env: Arc::default(), preemptible, saves_progress, ..ask });
     let mut specs = Vec::with_capacity(count);
     for index in indices {
         for values in &combinations {
             let mut spec = Spec {
-                ask: plain.clone(),
+                ask: Arc::clone(&plain),
                 gid: caller.gid,
                 array_index: index,
                 is_template: true,
@@ -228,7 +228,7 @@ pub fn expand(ask: Submit, caller: &Caller, most: usize) -> Result<Vec<Spec>, Re
                 client: None,
             };
             if !is_template {
-                spec.ask.command = Arc::new(spec.command());
+                Arc::make_mut(&mut spec.ask).command = Arc::new(spec.command());
                 spec.is_template = false;
             }
             specs.push(spec);

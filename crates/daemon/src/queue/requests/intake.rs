@@ -420,7 +420,7 @@ impl<P: Platform> LiveWorld<P> {
         let ask = Submit { gpus, gpu_ids: from, name: claim.name.clone(), ..api::plain_submit() };
         let holder = Holder { pid: identity.pid, start_ticks: identity.start_ticks, boot_id: identity.boot_id };
         let spec = Spec {
-            ask,
+            ask: Arc::new(ask),
             gid: caller.gid,
             array_index: None,
             is_template: false,
@@ -441,7 +441,7 @@ impl<P: Platform> LiveWorld<P> {
         state: &State,
         events: &mut Vec<Event>,
     ) -> Result<u64, Refusal> {
-        let mut accepted = self.accept(spec.ask.clone(), caller, state)?;
+        let mut accepted = self.accept((*spec.ask).clone(), caller, state)?;
         accepted.respecify(|_| Arc::new(spec.clone()));
         let ids = accepted.ids;
         self.commit(accepted.entries, events).map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))?;
