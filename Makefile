@@ -66,7 +66,7 @@ test: tools python-tools browser web torch gym
 	$(MAKE) dist-check
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
-	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training tests.growth tests.growth_loop
+	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training tests.growth tests.growth_loop tests.growth_teaching
 	cd python && ROTA_BINARY=../target/debug/rota $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.growth_live
 	cd python && ROTA_BINARY=../target/debug/rota ../$(GYM)/bin/python -W error::ResourceWarning -m unittest tests.environments tests.live_environment
 

@@ -13,7 +13,7 @@ mod traces;
 
 pub use adapt::{
     AdaptArgs, AdaptBenchArgs, AdaptEvaluateArgs, AdaptLearnArgs, AdaptPlotArgs, AdaptRunArgs, AdaptSweepArgs, AdaptVerb,
-    CostWord, WorkArgs,
+    CostWord, SimulatedCostWord, WorkArgs,
 };
 pub use allocate::{AllocArgs, SolverWord};
 pub use commands::{Cli, Command};

@@ -63,6 +63,15 @@ pub fn multiplications(architecture: &Architecture) -> f64 {
 }
 
 impl Cost {
+    /// The name, as it is typed and written in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recorded => "recorded",
+            Self::Arithmetic => "arithmetic",
+            Self::Wall => "wall",
+        }
+    }
+
     /// Seconds of one training epoch. An epoch of the network before it grew takes the study's time, whatever the dataset.
     pub fn epoch_s(self, base: &Architecture, grown: &Architecture) -> f64 {
         match self {
