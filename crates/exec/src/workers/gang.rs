@@ -96,6 +96,7 @@ impl RemoteRun {
 }
 
 /// What a node's report says of a part that the daemon asked for or adopted.
+#[expect(clippy::match_same_arms, reason = "the arms are tried in order, each for a reason of its own")]
 pub(super) fn resolve(
     state: &PartState,
     held: Option<&(RunIdentity, HeldState)>,
@@ -108,8 +109,7 @@ pub(super) fn resolve(
         (PartState::Unsent(_) | PartState::Ended, _) => None,
         (_, Some((identity, _))) if *identity == run.identity => None,
         // The request was lost with the connection, and never arrives now.
-        (PartState::Sent | PartState::Unknown, None) => Some(RunEnd::NeverStarted),
-        (PartState::Sent, Some(_)) => Some(RunEnd::NeverStarted),
+        (PartState::Sent, _) | (PartState::Unknown, None) => Some(RunEnd::NeverStarted),
         (PartState::Unknown | PartState::Running, _) => Some(gone.clone()),
     }
 }
@@ -160,7 +160,7 @@ fn sum(first: ExitRecord, second: &ExitRecord) -> ExitRecord {
     }
 }
 
-/// The request for one part of a run. The parts of a run on several nodes know of each other by the variables that PyTorch's launcher
+/// The request for one part of a run. The parts of a run on several nodes know of each other by the variables that `PyTorch`'s launcher
 /// sets, with one process on each node.
 pub(super) fn part_request(request: &RunRequest, rank: usize, master: Option<IpAddr>) -> RunRequest {
     let place = request.places[rank].clone();

@@ -181,20 +181,17 @@ impl Hub {
             home: None,
         };
         let (node, index) = (entry.node(), table.nodes.iter().position(|other| other.name == name));
-        match index {
-            Some(index) => {
-                let before = std::mem::replace(&mut table.nodes[index], entry);
-                if !before.answers {
-                    self.tell(ExecutorEvent::NodeBack(node.clone()));
-                }
-                if before.devices != node.devices {
-                    self.tell(ExecutorEvent::InventoryChanged(node));
-                }
+        if let Some(index) = index {
+            let before = std::mem::replace(&mut table.nodes[index], entry);
+            if !before.answers {
+                self.tell(ExecutorEvent::NodeBack(node.clone()));
             }
-            None => {
-                table.nodes.push(entry);
+            if before.devices != node.devices {
                 self.tell(ExecutorEvent::InventoryChanged(node));
             }
+        } else {
+            table.nodes.push(entry);
+            self.tell(ExecutorEvent::InventoryChanged(node));
         }
         self.remember(&mut table);
         if u128::from(behind_ms.unsigned_abs()) > CLOCKS_APART.as_millis() {

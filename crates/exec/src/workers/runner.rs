@@ -221,7 +221,7 @@ impl Runner {
             if let (true, Some(leases)) = (name == "ROTA_LEASE_ADDR", self.leases) {
                 *value = leases.to_string().into();
             } else if name == "ROTA_CHECKPOINT_DIR" {
-                make_checkpoint_folder(Path::new(value), &request.run_as)?;
+                make_checkpoint_folder(Path::new(value), request.run_as.as_ref())?;
             }
         }
         self.executor().prepare(request.run).map_err(|error| chain(&error))?;
@@ -307,7 +307,9 @@ impl Runner {
 
     fn pump_all(&mut self) {
         let runs = self.runs.iter().filter(|(_, run)| run.cursor.is_some()).map(|(key, _)| *key).collect::<Vec<_>>();
-        runs.into_iter().for_each(|run| self.pump(run));
+        for run in runs {
+            self.pump(run);
+        }
     }
 
     /// Sends the output of a run as far as it goes, and then its end if it has ended.
@@ -373,7 +375,7 @@ fn fit_user(request: &mut RunRequest) -> Result<(), String> {
 }
 
 /// Makes a job's folder for checkpoints where it is not there. On storage that all nodes share, the daemon has made it.
-fn make_checkpoint_folder(folder: &Path, owner: &Option<crate::RunAs>) -> Result<(), String> {
+fn make_checkpoint_folder(folder: &Path, owner: Option<&crate::RunAs>) -> Result<(), String> {
     if folder.is_dir() {
         return Ok(());
     }

@@ -177,11 +177,11 @@ async fn open_leases(dir: &Path) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-fn start_looking(executor: &LocalExecutor, placed: Placed, mut look: Looker, every: Duration, inputs: Sender<Input>) {
+fn start_looking(executor: &LocalExecutor, jobs: Placed, mut look: Looker, every: Duration, inputs: Sender<Input>) {
     let node = executor.node();
     let looking = move || {
         loop {
-            let places = placed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let places = jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let (devices, looks) = look(&node.jobs_by_pid(), &places);
             node.found(devices);
             if inputs.send(Input::Looks(looks)).is_err() {
@@ -286,9 +286,8 @@ impl Caller {
     }
 
     async fn call(&self) -> Called {
-        let greeted = match timeout(CONNECT_WITHIN, self.greet()).await {
-            Ok(greeted) => greeted,
-            Err(_) => return Called::Failed(io::ErrorKind::TimedOut.into()),
+        let Ok(greeted) = timeout(CONNECT_WITHIN, self.greet()).await else {
+            return Called::Failed(io::ErrorKind::TimedOut.into());
         };
         match greeted {
             Ok((stream, Welcome::Accepted { lost_after_ms, .. }, gpus)) => {
