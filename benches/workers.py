@@ -83,8 +83,9 @@ def switch_gaps(rota, count, is_on_worker):
     lines, deadline = [], time.monotonic() + 60 + count
     while len(lines) < 2 * count and time.monotonic() < deadline:
         time.sleep(1)
-        with open(path) as text:
-            lines = sorted((float(at), word) for word, at in re.findall(r"(begins|leaves) ([\d.]+)", text.read()))
+        if os.path.exists(path):
+            with open(path) as text:
+                lines = sorted((float(at), word) for word, at in re.findall(r"(begins|leaves) ([\d.]+)", text.read()))
     cluster.run("cancel", "1", "2")
     subprocess.run([rota, "wait", "1", "2", "--state", cluster.dir], check=False, stdout=subprocess.DEVNULL)
     cluster.close()

@@ -26,7 +26,7 @@ use crate::view::relay::Relay;
 use crate::watchmen::keeper::Keeper;
 use rota_core::Time;
 use rota_engine::{Moment, Occasion, Session};
-use rota_exec::{CompositeExecutor, Executor, LocalExecutor, LocalSettings, WorkerExecutor, WorkersSettings};
+use rota_exec::{Executor, LocalSettings};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -38,6 +38,10 @@ use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+
+mod executors;
+
+use executors::open_executor;
 
 /// What a daemon is started with.
 #[derive(Clone, Debug)]
@@ -160,11 +164,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let told = inbox.clone();
     let sink: rota_exec::EventSink = Arc::new(move |event| _ = told.send(message_of(event)));
     let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
-    let workers = open_workers(&config, &state_dir, &devices, leases.address(), Arc::clone(&sink))?;
-    let sink = workers.as_ref().map_or_else(|| Arc::clone(&sink), |workers| workers.home_sink(Arc::clone(&sink)));
-    let local = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
-    let workers_port = workers.as_ref().map(|workers| (workers.address(), workers.token_file().to_owned()));
-    let executor = CompositeExecutor::new(host.as_str().into(), local, workers).map_err(doing("starting threads"))?;
+    let (executor, workers_port) = open_executor(settings, &config, (&devices, compute), leases.address(), &sink)?;
     let node = executor.node();
     let nodes = executor.inventory();
     let machine = Machine::new(&host, &nodes, cpu_slots).with_entities(&config.users.entities);
@@ -296,25 +296,6 @@ fn open_leases(
     let address = port.local_addr().map_err(doing("lease port"))?;
     let checkpoints = Checkpoints::new(state_dir, config);
     Ok((Arc::new(LeaseBook::new(key, address, checkpoints, clock, config)), port))
-}
-
-/// The executor of other machines, where the site wants them.
-fn open_workers(
-    config: &Config,
-    state_dir: &Path,
-    devices: &[rota_gpu::Device],
-    leases: SocketAddr,
-    sink: rota_exec::EventSink,
-) -> Result<Option<WorkerExecutor>, ServeError> {
-    let Some(listen) = config.workers.listen else { return Ok(None) };
-    let settings = WorkersSettings {
-        state_dir: state_dir.to_owned(),
-        listen,
-        lost_after: Duration::from_secs_f64(config.workers.lost_after_seconds),
-        first_index: devices.iter().map(|device| device.index + 1).max().unwrap_or(0),
-        leases: Some(leases),
-    };
-    WorkerExecutor::new(settings, sink).map(Some).map_err(doing("workers"))
 }
 
 fn open_store(database: &Path, policy: Option<&str>) -> Result<Store, StoreError> {

@@ -187,7 +187,9 @@ impl<P: Platform> LiveWorld<P> {
             gpus.push((gpu, uuid));
         }
         self.tend_clients();
-        gpus.iter().for_each(|(gpu, uuid)| self.watch_overuse(*gpu, on(uuid), events));
+        for (gpu, uuid) in &gpus {
+            self.watch_overuse(*gpu, on(uuid), events);
+        }
         self.occupy_all(gpus.into_iter().map(|(gpu, _)| gpu), state, events);
         let running = self.running().map(|record| (record.id, record.attempts)).collect::<HashSet<_>>();
         self.devices.telemetry.marked.retain(|run| running.contains(run));

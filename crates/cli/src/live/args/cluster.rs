@@ -36,6 +36,10 @@ pub struct WorkerArgs {
 
 /// `rota node`.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota node list           the machines, whether they answer, and the jobs on them
+  rota node forget clara   clara is switched off and will not come back: its jobs are over")]
 pub struct NodeArgs {
     #[command(subcommand)]
     pub verb: NodeVerb,
