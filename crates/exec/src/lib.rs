@@ -28,14 +28,20 @@
 //! A supervisor outlives the daemon only if nobody kills it for the daemon's sake: a systemd unit of the daemon needs
 //! `KillMode=process`, and jobs' cgroups must not be below the unit's own unless it has `Delegate=yes`.
 
+mod composite;
 #[cfg(feature = "testing")]
 pub mod contract;
 mod executor;
 #[cfg(feature = "testing")]
 pub mod fake;
 mod local;
+mod workers;
 
+pub use composite::CompositeExecutor;
 pub use executor::*;
+pub use workers::{
+    JoinToken, Looker, WorkError, WorkerExecutor, WorkerIdentity, WorkerSettings, WorkersHandle, WorkersSettings, work,
+};
 
 pub use local::confinement::cgroup::cgroup_root;
 pub use local::confinement::devices::{DeviceFilter, NVIDIA_MAJOR};
