@@ -26,11 +26,13 @@ function packedTrace(seed: number): string {
   const random = randomFrom(seed);
   const shares = [0.125, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1];
   const lines = ["id,user,job_type,arrival_s,gpus,duration_s,share"];
+  let arrival = 0;
   for (let id = 0; id < 120; id += 1) {
+    arrival += Math.floor(random() * 4);
     const share = shares[Math.floor(random() * shares.length)];
     const gpus = share === 1 && random() < 0.3 ? 2 : 1;
     const seconds = random() < 0.2 ? 0.05 + random() : 5 + random() * 90;
-    lines.push(`${id},u${id % 3},type-${id % 5},${Math.floor(random() * 200)},${gpus},${seconds.toFixed(3)},${share}`);
+    lines.push(`${id},u${id % 3},type-${id % 5},${arrival},${gpus},${seconds.toFixed(3)},${share}`);
   }
   return lines.join("\n");
 }
@@ -119,7 +121,7 @@ test("no two bars of a packed schedule intersect, however close one looks", asyn
 });
 
 test("a comparison has a verdict, rows that sort, six strong lines and a legend that looks like them", async ({ page }) => {
-  const policies = ["fcfs", "sjf", "srtf", "las", "rr", "priority", "saf", "ljf"];
+  const policies = ["fcfs", "sjf", "srtf", "las", "rr", "priority", "saf", "wfq"];
   const all = policies.flatMap((policy) => ["--policy", policy]);
   await page.goto(await simulate("compared", "--trace", "../scenarios/classroom.toml", "--cluster", "t4:4", ...all));
   await expect(page.locator("#verdict")).toHaveText(/\d+(\.\d)? % lower mean completion time than fcfs/);
