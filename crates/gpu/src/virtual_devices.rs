@@ -23,6 +23,14 @@ const UNKNOWN_FULL_WATTS: f64 = 250.0;
 const IDLE_CELSIUS: f64 = 30.0;
 const FULL_CELSIUS: f64 = 80.0;
 
+/// The beginning of the names of virtual GPUs.
+const NAME_PREFIX: &str = "Virtual ";
+
+/// Whether a GPU of this name is a virtual one, whose use and power are modelled.
+pub fn is_virtual_name(name: &str) -> bool {
+    name.starts_with(NAME_PREFIX)
+}
+
 /// Some virtual GPUs of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualSpec {
@@ -200,7 +208,7 @@ impl Virtual {
             let device = Device {
                 index,
                 uuid: uuid(index, &one.kind, node),
-                name: format!("Virtual {}", one.kind.to_uppercase()),
+                name: format!("{NAME_PREFIX}{}", one.kind.to_uppercase()),
                 kind: one.kind.clone(),
                 pci_bus_id: Some(format!("{:08X}:{:02X}:00.0", bus / 256, bus % 256)),
                 memory_total_mib: one.memory_mib.unwrap_or(memory),

@@ -9,7 +9,6 @@
 
 mod documents;
 mod drawing;
-mod measured;
 mod numbers;
 mod plot;
 mod record;
@@ -17,21 +16,24 @@ mod units;
 
 use documents::{files, jobs_csv, pack, page};
 use drawing::{axis, lanes, palette, png, rows, svg};
-use numbers::{billing, fairness, metric, sample, series, summary};
+use numbers::{billing, fairness, gauges, metric, sample, series, summary, verdict};
 
 pub use documents::files::{ReportError, folder_names};
 pub use documents::jobs_csv::write_jobs_csv;
-pub use documents::page::page_with;
+pub use documents::page::{LivePage, live_page};
 pub use documents::report::{write_distributions, write_lines, write_report};
+pub use documents::schedule_bars::{ScheduleBar, ScheduleBars, schedule_bars};
+pub use documents::sweep_page::{SweepPage, SweepPart, write_sweep_page};
 pub use documents::table::{comparison_table, summary_table};
 pub use documents::terminal::terminal_gantt;
 pub use drawing::png::DrawError;
-pub use measured::{Measured, Reading};
 pub use numbers::fairness::fairness_ratios;
+pub use numbers::gauges::{Gauges, Origin, Reading};
 pub use numbers::sample::Sample;
 pub use numbers::summary::{RunMeta, Summary, summarise};
+pub use numbers::verdict::{verdict, verdict_of_means};
 pub use plot::gantt_gpus::gantt_by_gpu;
-pub use plot::lines::{Line, LinePoint};
+pub use plot::lines::{Line, LineChart, LinePoint};
 pub use plot::points::{Look, PointChart, PointSeries, point_chart};
 pub use plot::sweep_cdf::Distribution;
 pub use record::{Absence, Bar, BarEnd, GpuRecord, JobOutcome, JobStatus, Recorder, RecorderOptions, Run, Timeline};

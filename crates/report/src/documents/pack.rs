@@ -163,13 +163,15 @@ fn pack_bars(pack: &mut Pack, prefix: &str, timeline: &Timeline, bound: &Bound, 
     };
     column("bar_job", 4, gangs.iter().map(|(bar, _)| (bar.job.index() / grain.stride) as u32).collect());
     column("bar_start", 4, deltas(gangs.iter().map(|(bar, _)| grain.moment(bar.start))));
-    column("bar_length", 4, gangs.iter().map(|(bar, _)| grain.ticks(bar.end.since(bar.start).seconds())).collect());
+    // The end is rounded as the next bar's start is, so that bars which follow each other never overlap by a tick.
+    column("bar_length", 4, gangs.iter().map(|(bar, _)| grain.moment(bar.end) - grain.moment(bar.start)).collect());
     column("bar_overhead", 4, gangs.iter().map(|(bar, _)| grain.ticks(bar.overhead.seconds())).collect());
     column("bar_ending", 1, gangs.iter().map(|(bar, _)| ending_code(bar.ending)).collect());
     column("bar_gang", 4, gangs.iter().map(|&(_, count)| count).collect());
     column("bar_gpu", 4, placed.iter().map(|placed| placed.gpu.0).collect());
     if placed.iter().any(|placed| placed.share_milli < 1000) {
         column("bar_offset", 2, placed.iter().map(|placed| placed.offset_milli).collect());
+        column("bar_height", 2, placed.iter().map(|placed| placed.share_milli).collect());
     }
 }
 

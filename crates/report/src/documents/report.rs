@@ -2,7 +2,7 @@
 
 use crate::files::{Folder, ReportError, folder_names};
 use crate::plot::Named;
-use crate::plot::lines::{Line, lines_chart};
+use crate::plot::lines::{LineChart, lines_chart};
 use crate::plot::sweep_cdf::{Distribution, fairness_distribution, jct_distributions};
 use crate::plot::{cdf, comparison, gantt_gpus, gantt_jobs, over_time};
 use crate::record::Run;
@@ -44,9 +44,9 @@ pub fn write_report(directory: &Path, runs: &[(Run, Summary, RunMeta)], bound: &
 }
 
 /// Writes a chart of lines as `name.svg` and `name.png`.
-pub fn write_lines(directory: &Path, name: &str, title: &str, x_name: &str, lines: &[Line]) -> Result<(), ReportError> {
+pub fn write_lines(directory: &Path, name: &str, chart: &LineChart) -> Result<(), ReportError> {
     let mut written = Vec::new();
-    Folder::open(directory, &mut written)?.write_picture(name, &lines_chart(title, x_name, lines))
+    Folder::open(directory, &mut written)?.write_picture(name, &lines_chart(chart))
 }
 
 /// Writes the distributions at one load of a sweep as `jct-cdf` and `ftf-cdf`, each with `suffix` behind it, as SVG and PNG.

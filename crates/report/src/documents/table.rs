@@ -12,10 +12,10 @@ pub fn comparison_table(summaries: &[Summary], width_max: usize) -> String {
     let mut rows = Vec::new();
     for metric in &METRICS {
         let best = metric.best(summaries);
-        let cells = summaries.iter().map(|summary| {
-            let is_best = best.is_some() && (metric.value)(summary) == best;
-            format!("{}{}", metric.show(summary), if is_best { MARK } else { ' ' })
-        });
+        let cells = summaries
+            .iter()
+            .enumerate()
+            .map(|(position, summary)| format!("{}{}", metric.show(summary), if best == Some(position) { MARK } else { ' ' }));
         let arrow = match metric.better {
             Better::Lower => "↓",
             Better::Higher => "↑",

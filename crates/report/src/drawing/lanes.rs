@@ -49,3 +49,68 @@ pub(crate) fn place(timeline: &Timeline, bound: &Bound) -> Vec<Placed> {
     }
     placed
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Recorder, RecorderOptions};
+    use rota_core::bind::BadJobs;
+    use rota_core::{Cluster, End, Event, EventKind, GpuList, Job, JobId, MilliGpu, Span, ThroughputTable, Workload};
+
+    /// A schedule of jobs that share one GPU and leave holes of all sizes.
+    fn packed(seed: u64) -> (Bound, Timeline) {
+        let mut state = seed;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut workload = Workload::new("packed");
+        let mut events = Vec::new();
+        let mut present: Vec<(u64, JobId, u64)> = Vec::new();
+        for second in 0..200_u64 {
+            present.retain(|&(end, job, _)| {
+                if end <= second {
+                    events.push(Event { time_ns: Time(second * 1_000_000_000), kind: EventKind::ended(job, End::Finished) });
+                }
+                end > second
+            });
+            let share = 50 + random(600);
+            let used = present.iter().map(|(_, _, share)| share).sum::<u64>();
+            if used + share > 1000 {
+                continue;
+            }
+            let job = JobId::from_index(workload.jobs.len());
+            let length = 1 + random(30);
+            let time_ns = Time(second * 1_000_000_000);
+            workload.push(Job { share: MilliGpu(share as u16), ..Job::new(time_ns, Span::from_whole_seconds(length)) });
+            events.push(Event { time_ns, kind: EventKind::Submitted { job } });
+            events.push(Event { time_ns, kind: EventKind::started(job, GpuList::from_iter([GpuId(0)])) });
+            present.push((second + length, job, share));
+        }
+        workload.finish();
+        let cluster = Cluster::from_spec("t4:1", 8).unwrap();
+        let bound = Bound::new(workload, cluster, &ThroughputTable::new("none"), BadJobs::Refuse).unwrap();
+        let mut recorder = Recorder::new(&bound, RecorderOptions { timeline: true, restart_cost: Span::ZERO });
+        events.iter().for_each(|event| recorder.observe(event));
+        let timeline = recorder.finish(Time(230_000_000_000)).timeline.unwrap();
+        (bound, timeline)
+    }
+
+    #[test]
+    fn no_two_bars_of_a_gpu_overlap_and_none_leaves_its_row() {
+        for seed in 0..50 {
+            let (bound, timeline) = packed(seed);
+            let placed = place(&timeline, &bound);
+            for (position, one) in placed.iter().enumerate() {
+                assert!(one.offset_milli + one.share_milli <= 1000, "seed {seed}");
+                for other in &placed[..position] {
+                    let (a, b) = (&timeline.bars[one.bar], &timeline.bars[other.bar]);
+                    let in_time = a.start < b.end && b.start < a.end;
+                    let in_row = one.offset_milli < other.offset_milli + other.share_milli
+                        && other.offset_milli < one.offset_milli + one.share_milli;
+                    assert!(!(in_time && in_row), "seed {seed}: jobs {:?} and {:?}", a.job, b.job);
+                }
+            }
+        }
+    }
+}

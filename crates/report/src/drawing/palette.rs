@@ -14,17 +14,45 @@ pub(crate) const AWAY: &str = "#c3cad3";
 /// The colour of attempts that failed.
 pub(crate) const FAILED: &str = "#8b0000";
 
+/// Lines at full strength in one picture. An eye cannot follow more of them; the others are pale.
+pub(crate) const STRONG_SERIES: usize = 6;
+/// The dashes of lines whose colour was used before, by how often it was used.
+const DASHES: [&str; 4] = ["", "6 3", "2 3", "10 3 2 3"];
+
 /// The colour of the policy at a position among those compared.
 pub(crate) fn policy_colour(position: usize) -> &'static str {
-    SERIES[position % SERIES.len()]
+    SERIES[position % STRONG_SERIES]
 }
 
-/// Line style of the policy at a position: solid first, then dashes when the colours begin again.
-pub(crate) fn policy_dash(position: usize) -> &'static str {
-    match position / SERIES.len() {
-        0 => "",
-        1 => r#" stroke-dasharray="6 3""#,
-        _ => r#" stroke-dasharray="2 3""#,
+/// How the line of one policy looks. The line and its entry in the legend are both drawn by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SeriesLook {
+    /// The position of the policy, by which a page finds its line and its entry in the legend.
+    pub position: usize,
+    pub colour: &'static str,
+    /// Lengths of dashes and gaps; empty for a solid line.
+    pub dash: &'static str,
+    /// Whether the line is among those at full strength.
+    pub is_strong: bool,
+}
+
+impl SeriesLook {
+    /// The look of the policy at a position: solid colours first, then the same colours with dashes, and pale.
+    pub fn of(position: usize) -> Self {
+        Self {
+            position,
+            colour: policy_colour(position),
+            dash: DASHES[(position / STRONG_SERIES) % DASHES.len()],
+            is_strong: position < STRONG_SERIES,
+        }
+    }
+
+    /// The attributes of a line with this look.
+    pub fn stroke(self, width: f64) -> String {
+        let dash = if self.dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{}""#, self.dash) };
+        let (width, pale) = if self.is_strong { (width, "") } else { (width * 0.6, r#" stroke-opacity="0.4""#) };
+        let (position, colour) = (self.position, self.colour);
+        format!(r#"class="s{position}" fill="none" stroke="{colour}" stroke-width="{width}" stroke-linejoin="round"{dash}{pale}"#)
     }
 }
 

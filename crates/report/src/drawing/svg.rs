@@ -1,5 +1,6 @@
 //! A small writer of SVG: shapes and text with the house typography, the same bytes for the same picture.
 
+use crate::palette::SeriesLook;
 use std::fmt::Write;
 
 /// Fonts by preference; the last one that is sure to be there draws the PNG.
@@ -208,6 +209,27 @@ impl Svg {
             }
             self.rect_with(Frame { x, y, width: 12.0, height: 12.0 }, colour, r#" rx="2""#);
             self.text(x + 18.0, y + 10.5, style, &name);
+            x += width;
+        }
+        y + 26.0
+    }
+
+    /// The lines of a chart with their names, each as it is drawn in the chart; returns where the rest may begin.
+    pub fn line_legend(&mut self, y: f64, names: &[&str]) -> f64 {
+        let style = Style::LABEL.sized(12.0).coloured(INK);
+        let (mut x, mut y) = (24.0, y);
+        if names.is_empty() {
+            return y;
+        }
+        for (position, name) in names.iter().enumerate() {
+            let name = style.fitted(name, 240.0);
+            let width = style.width(&name) + 54.0;
+            if x + width > self.width - 24.0 {
+                x = 24.0;
+                y += 20.0;
+            }
+            self.path(&format!("M{} {}h26", compact(x), compact(y + 6.0)), &SeriesLook::of(position).stroke(2.0));
+            self.text_with(x + 33.0, y + 10.5, style, &name, &format!(r#" class="s{position}""#));
             x += width;
         }
         y + 26.0

@@ -88,10 +88,15 @@ fn by_class(run: &Run, bound: &Bound, window: Range<usize>) -> Vec<(Class, Vec<J
 /// The ratio rho of every completed job of `window`, in no particular order: above 1 the job would have been better
 /// off with its fluid share.
 pub fn fairness_ratios(run: &Run, bound: &Bound, window: Range<usize>) -> Vec<f64> {
+    fairness_seconds(run, bound, window).into_iter().map(|(jct, fluid)| jct / fluid).collect()
+}
+
+/// For every completed job of `window` its completion time, and the one that it would have had with its fluid share.
+pub(crate) fn fairness_seconds(run: &Run, bound: &Bound, window: Range<usize>) -> Vec<(f64, f64)> {
     let load = Load::of(run, bound);
     let counts = (0..bound.cluster.types.len()).map(|index| bound.cluster.count_of(GpuTypeId::from_index(index)) as f64);
     let counts = counts.collect::<Vec<_>>();
-    let mut ratios = Vec::with_capacity(window.len());
+    let mut times = Vec::with_capacity(window.len());
     let mut done_seconds = Vec::with_capacity(load.seconds.len());
     for (class, jobs) in by_class(run, bound, window) {
         if jobs.is_empty() {
@@ -117,11 +122,11 @@ pub fn fairness_ratios(run: &Run, bound: &Bound, window: Range<usize>) -> Vec<f6
             let last = arrived + gallop(&done_seconds[arrived..], goal).saturating_sub(1);
             let fluid_end = load.seconds[last] + (goal - done_seconds[last]) / rate(load.active[last]);
             if let Some(jct) = run.jobs[id.index()].jct(job.arrival) {
-                ratios.push(jct.seconds() / (fluid_end - arrival_seconds));
+                times.push((jct.seconds(), fluid_end - arrival_seconds));
             }
         }
     }
-    ratios
+    times
 }
 
 /// How many leading values are below `goal`. Most jobs are short against a run, so the search starts near the front.

@@ -42,13 +42,19 @@ impl Metric {
         (self.value)(summary).map_or_else(|| "–".to_owned(), |value| self.format.show(value))
     }
 
-    /// The best value among several, unless all are the same.
-    pub fn best(&self, summaries: &[Summary]) -> Option<f64> {
-        let values = || summaries.iter().filter_map(|summary| (self.value)(summary));
-        let (low, high) = (values().reduce(f64::min)?, values().reduce(f64::max)?);
-        match self.better {
-            Better::Lower if low < high => Some(low),
-            Better::Higher if low < high => Some(high),
+    /// The position of the one summary that is better than all others. None is best where the best two look the same as they are
+    /// shown: a reader cannot see such a difference.
+    pub fn best<'a>(&self, summaries: impl IntoIterator<Item = &'a Summary>) -> Option<usize> {
+        let sign = match self.better {
+            Better::Lower => 1.0,
+            Better::Higher => -1.0,
+            Better::Neither => return None,
+        };
+        let known = |(position, summary): (usize, &Summary)| Some((position, (self.value)(summary)?));
+        let mut values = summaries.into_iter().enumerate().filter_map(known).collect::<Vec<_>>();
+        values.sort_by(|a, b| (a.1 * sign).total_cmp(&(b.1 * sign)));
+        match values[..] {
+            [(position, best), (_, second), ..] if self.format.show(best) != self.format.show(second) => Some(position),
             _ => None,
         }
     }

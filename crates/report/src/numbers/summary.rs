@@ -1,6 +1,6 @@
 //! A run in numbers: one row a policy, with the names that scripts rely on.
 
-use crate::fairness::fairness_ratios;
+use crate::fairness::fairness_seconds;
 use crate::record::{JobStatus, Run};
 use rota_core::Bound;
 use serde::Serialize;
@@ -86,6 +86,8 @@ pub struct Summary {
     pub wall_seconds: f64,
     pub events: u64,
     pub bsld_mean: Option<f64>,
+    /// The worst rho where times below 10 s count as 10 s, so that a job of a second is not called unfair for waiting ten.
+    pub ftf_bounded_worst: Option<f64>,
 }
 
 /// The metrics of a run.
@@ -95,7 +97,9 @@ pub fn summarise(run: &Run, bound: &Bound, meta: &RunMeta) -> Summary {
     let jct_s = sorted(rows().filter_map(|(record, job)| record.jct(job.arrival)).map(rota_core::Span::seconds));
     let wait_s = sorted(rows().filter_map(|(record, job)| record.wait(job.arrival)).map(rota_core::Span::seconds));
     let bsld = rows().filter_map(|(record, job)| bounded_slowdown(record, job.arrival)).collect::<Vec<_>>();
-    let ratios = fairness_ratios(run, bound, window.clone());
+    let times = fairness_seconds(run, bound, window.clone());
+    let ratios = times.iter().map(|(jct, fluid)| jct / fluid).collect::<Vec<_>>();
+    let bounded = |&(jct, fluid): &(f64, f64)| jct.max(SLOWDOWN_BOUND_SECONDS) / fluid.max(SLOWDOWN_BOUND_SECONDS);
     let unfair = ratios.iter().filter(|&&ratio| ratio > 1.0 + FAIR_SLACK).count();
     let late = rows().filter(|(record, job)| match (job.deadline, record.status) {
         (Some(_), JobStatus::Failed(_)) => true,
@@ -134,6 +138,7 @@ pub fn summarise(run: &Run, bound: &Bound, meta: &RunMeta) -> Summary {
         wall_seconds: meta.wall_seconds,
         events: meta.events,
         bsld_mean: mean(&bsld),
+        ftf_bounded_worst: times.iter().map(bounded).reduce(f64::max),
     }
 }
 

@@ -6,6 +6,7 @@ import { colourOfJob } from "../../logic/colours";
 import { brief, mib, secondsBetween, UNKNOWN } from "../../logic/format";
 import { JobLink } from "../../parts/job";
 import { Spark } from "../../parts/spark";
+import { isVirtual, VirtualBadge } from "../../parts/virtual";
 import { type Part, partsOf } from "./memory";
 
 const STATE_WORDS: Record<Gpu["state"], string> = {
@@ -66,7 +67,7 @@ export function GpuCard(props: { gpu: Gpu; node?: string | undefined }) {
     >
       <header>
         <h3>
-          GPU {gpu.index} <span class="type">{gpu.type}</span>
+          GPU {gpu.index} <span class="type">{gpu.type}</span> {isVirtual(gpu) && <VirtualBadge />}
           {node === undefined ? null : (
             <span class="type">
               {" "}
