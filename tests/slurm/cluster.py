@@ -38,6 +38,16 @@ def missing_programs() -> list[str]:
     return [name for name in PACKAGES if shutil.which(name, path=path) is None]
 
 
+def reachable(binary: str, folder: Path) -> str:
+    """The program where a plain user can start it: the folders above it may be closed to others."""
+    path = folder / "rota"
+    try:
+        os.link(Path(binary).resolve(), path)
+    except OSError:
+        shutil.copy2(binary, path)
+    return str(path)
+
+
 def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on now, all different."""
     sockets = [socket.socket() for _ in range(count)]
@@ -159,7 +169,9 @@ class Cluster:
 
         if not self.wait_for(is_ready, seconds):
             nodes = self.call(["sinfo", "-N", "-l"], check=False, seconds=12)
-            raise NotReady(f"not all nodes are idle after {seconds} s\n{nodes}\n{self.log('slurmctld')}\n{self.log('slurmd-v1')}")
+            raise NotReady(
+                f"not all nodes are idle after {seconds} s\n{nodes}\n{self.log('slurmctld')}\n{self.log('slurmd-v1')}"
+            )
 
     # -- asking
 

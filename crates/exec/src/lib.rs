@@ -34,6 +34,7 @@ mod executor;
 #[cfg(feature = "testing")]
 pub mod fake;
 mod local;
+pub mod slurm;
 
 pub use executor::*;
 
