@@ -63,6 +63,7 @@ test: tools python-tools browser web torch gym slurm
 	# It leaves the binary that the tests below use in target/debug.
 	$(CARGO) nextest run --workspace --locked -E 'not test(/^parity/) & not test(/::parity/)'
 	python3 tests/chaos/chaos.py target/debug/rota --rounds 20 --seconds 30 --seed 1
+	$(SUDO) python3 tests/cluster/three_workers.py target/debug/rota
 	$(MAKE) dist-check
 	ROTA_BINARY=target/debug/rota python3 -W error::ResourceWarning -m unittest discover -s tests/slurm -t tests/slurm
 	cd web && npm run e2e
@@ -95,6 +96,7 @@ bench: build gym
 	$(TORCH_PYTHON) benches/adapt.py $(ROTA) $(wildcard ../shared/data/adaptation/simulations.csv)
 	python3 benches/iterator.py
 	python3 benches/leases.py $(ROTA)
+	python3 benches/workers.py $(ROTA)
 	python3 benches/shares.py $(ROTA)
 	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
 	$(TORCH_PYTHON) benches/growth.py

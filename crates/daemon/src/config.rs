@@ -4,6 +4,7 @@ mod engine;
 mod http;
 mod limits;
 mod sharing;
+mod workers;
 
 pub use crate::notify::settings::{Mail, MailSecurity, Notify, SiteTarget};
 pub use engine::{Engine, EngineKind, SlurmEngine};
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use sharing::{OnOveruse, Sharing};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+pub use workers::Workers;
 
 /// Every setting with its default and its meaning.
 pub const SCHEMA: &str = include_str!("config.toml");
@@ -78,6 +80,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is recorded of GPUs and jobs.
     pub telemetry: Telemetry,
+    /// Other machines whose GPUs are used.
+    pub workers: Workers,
     /// Clients of watchmen.
     pub watchmen: Watchmen,
     /// The settings of notifications.
@@ -104,6 +108,7 @@ impl Default for Config {
             users: Users::default(),
             limits: Limits::default(),
             telemetry: Telemetry::default(),
+            workers: Workers::default(),
             watchmen: Watchmen::default(),
             notify: Notify::default(),
             mail: Mail::default(),
@@ -344,6 +349,7 @@ impl Config {
         }
         self.http.check()?;
         self.limits.check()?;
+        self.workers.check()?;
         self.check_times()?;
         self.engine.check((self.mechanism == Mechanism::Rounds).then_some(self.round_seconds))?;
         if let (Mechanism::Rounds, Some(restart)) = (self.mechanism, self.jobs.restart_seconds)
@@ -493,6 +499,8 @@ mod tests {
             ("[sharing]\nquantile = 2.0", "sharing.quantile"),
             ("[sharing]\noom_growth = 0.5", "sharing.oom_growth"),
             ("[watchmen]\nqueue_timeout_seconds = 0.0", "watchmen.queue_timeout_seconds"),
+            ("[workers]\nlost_after_seconds = 0.0", "workers.lost_after_seconds"),
+            ("[workers]\nlisten = 'here'", "socket address"),
             ("[watchmen]\nkeep_hours = nan", "watchmen.keep_hours"),
             ("[notify]\nretry_seconds = 0.0", "notify.retry_seconds"),
             ("[[notify.site]]\nkind = 'mail'\naddress = 'a@b.c'", "mail is not set up"),

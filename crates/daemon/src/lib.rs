@@ -24,6 +24,7 @@ mod store;
 pub mod upkeep;
 mod view;
 mod watchmen;
+mod worker;
 
 pub use api::text::Text;
 pub use config::Config;
@@ -34,3 +35,4 @@ pub use server::{Options, Ready, ServeError, serve};
 pub use store::journal::end_of_word;
 pub use store::{StoreError, check as check_store};
 pub use watchmen::keeper::{KEEP, keep};
+pub use worker::{WorkerError, WorkerOptions, work};

@@ -15,7 +15,7 @@ use crate::machine::platform::{Message, message_of};
 use crate::machine::power;
 use crate::machine::run_requests::RunRequests;
 use crate::machine::system_platform::SystemPlatform;
-use crate::queue::restore::{save_image, set_policy};
+use crate::queue::restore::{save_image, set_policy, take_inventory};
 use crate::queue::switches::Leave;
 use crate::queue::world::LiveWorld;
 use crate::simulate::simulations::Simulations;
@@ -26,7 +26,7 @@ use crate::view::relay::Relay;
 use crate::watchmen::keeper::Keeper;
 use rota_core::Time;
 use rota_engine::{Moment, Occasion, Session};
-use rota_exec::{Executor, LocalExecutor, LocalSettings};
+use rota_exec::{CompositeExecutor, Executor, LocalExecutor, LocalSettings, WorkerExecutor, WorkersSettings};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -119,6 +119,8 @@ pub struct Ready {
     pub http: Option<String>,
     /// Its second one, for clients of watchmen.
     pub watchmen: Option<SocketAddr>,
+    /// Where workers connect to, and the token file that they need.
+    pub workers: Option<(SocketAddr, PathBuf)>,
     /// The number of its GPUs.
     pub gpus: usize,
     /// What drives them.
@@ -156,15 +158,19 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let clock = SystemClock::from(first_moment(&mut store, &boot_id(), boot_ns())?);
     let settings = local_settings(&host, &state_dir, &options.program, &config, files_before);
     let told = inbox.clone();
-    let sink = Arc::new(move |event| _ = told.send(message_of(event)));
-    let executor = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
+    let sink: rota_exec::EventSink = Arc::new(move |event| _ = told.send(message_of(event)));
+    let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
+    let workers = open_workers(&config, &state_dir, &devices, leases.address(), Arc::clone(&sink))?;
+    let sink = workers.as_ref().map_or_else(|| Arc::clone(&sink), |workers| workers.home_sink(Arc::clone(&sink)));
+    let local = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
+    let workers_port = workers.as_ref().map(|workers| (workers.address(), workers.token_file().to_owned()));
+    let executor = CompositeExecutor::new(host.as_str().into(), local, workers).map_err(doing("starting threads"))?;
     let node = executor.node();
     let nodes = executor.inventory();
     let machine = Machine::new(&host, &nodes, cpu_slots).with_entities(&config.users.entities);
     where_there_is_room(remember_gpus(&mut store, &machine))?;
     let estimates = crate::memory::book::estimates_of(&config, &machine);
     let requests = RunRequests::new(host.as_str().into(), &nodes, state_dir.clone(), &config);
-    let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
     let requests = requests.with_leases(Arc::clone(&leases), options.program.clone(), devices.len());
     let platform = SystemPlatform::new(clock, messages, executor, requests);
     let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
@@ -233,7 +239,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox.clone())
         .map_err(doing("watching GPUs"))?;
     forecast::forecaster::start(Arc::clone(&board), site.archives.another()?, inbox.clone()).map_err(doing("forecasts"))?;
-    ready(&Ready { socket: socket.clone(), http, watchmen, gpus: devices.len(), driver });
+    ready(&Ready { socket: socket.clone(), http, watchmen, workers: workers_port, gpus: devices.len(), driver });
     let ran = run(&mut session);
     site.simulations.stop_all();
     ran?;
@@ -290,6 +296,25 @@ fn open_leases(
     let address = port.local_addr().map_err(doing("lease port"))?;
     let checkpoints = Checkpoints::new(state_dir, config);
     Ok((Arc::new(LeaseBook::new(key, address, checkpoints, clock, config)), port))
+}
+
+/// The executor of other machines, where the site wants them.
+fn open_workers(
+    config: &Config,
+    state_dir: &Path,
+    devices: &[rota_gpu::Device],
+    leases: SocketAddr,
+    sink: rota_exec::EventSink,
+) -> Result<Option<WorkerExecutor>, ServeError> {
+    let Some(listen) = config.workers.listen else { return Ok(None) };
+    let settings = WorkersSettings {
+        state_dir: state_dir.to_owned(),
+        listen,
+        lost_after: Duration::from_secs_f64(config.workers.lost_after_seconds),
+        first_index: devices.iter().map(|device| device.index + 1).max().unwrap_or(0),
+        leases: Some(leases),
+    };
+    WorkerExecutor::new(settings, sink).map(Some).map_err(doing("workers"))
 }
 
 fn open_store(database: &Path, policy: Option<&str>) -> Result<Store, StoreError> {
@@ -420,6 +445,7 @@ pub(crate) fn run_until_exit<P: crate::machine::platform::Platform>(
         }
         match session.world.take_leave() {
             Some(Leave::PlanRound) => plan_round(session),
+            Some(Leave::Inventory) => take_inventory(session).map_err(ServeError::Policy)?,
             Some(Leave::Fork(asker)) => forecast::fork::hand_over(session, &asker),
             Some(Leave::SetPolicy(policy)) => set_policy(session, &policy).map_err(ServeError::Policy)?,
             Some(Leave::Exit) | None => return Ok(()),
@@ -471,7 +497,7 @@ fn where_there_is_room(written: Result<(), StoreError>) -> Result<(), StoreError
 }
 
 /// Writes down which GPUs there are, for those who look back when they are gone.
-fn remember_gpus(store: &mut Store, machine: &Machine) -> Result<(), StoreError> {
+pub(crate) fn remember_gpus(store: &mut Store, machine: &Machine) -> Result<(), StoreError> {
     let stamp = Stamp { at: 0, wall_ns: wall_ns() };
     store.transaction(|writer| {
         for (device, kind) in machine.devices.iter().zip(&machine.kinds) {

@@ -28,6 +28,7 @@
 //! A supervisor outlives the daemon only if nobody kills it for the daemon's sake: a systemd unit of the daemon needs
 //! `KillMode=process`, and jobs' cgroups must not be below the unit's own unless it has `Delegate=yes`.
 
+mod composite;
 #[cfg(feature = "testing")]
 pub mod contract;
 mod executor;
@@ -35,8 +36,13 @@ mod executor;
 pub mod fake;
 mod local;
 pub mod slurm;
+mod workers;
 
+pub use composite::CompositeExecutor;
 pub use executor::*;
+pub use workers::{
+    JoinToken, Looker, WorkError, WorkerExecutor, WorkerIdentity, WorkerSettings, WorkersHandle, WorkersSettings, work,
+};
 
 pub use local::adopt::{AdoptError, Adopted, LostReason, adopt};
 pub use local::cgroup::cgroup_root;

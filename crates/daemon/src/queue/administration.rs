@@ -74,6 +74,13 @@ impl<P: Platform> LiveWorld<P> {
         Ok(())
     }
 
+    /// An administrator says that a node is gone for good: its jobs are lost, or wait again if they have saved their work.
+    pub(crate) fn forget_node(&mut self, node: &str, caller: &Caller) -> Result<(), Refusal> {
+        needs_admin(caller)?;
+        let forgotten = self.platform.executor_mut().forget_node(&node.into());
+        forgotten.map_err(|problem| Refusal::new(RefusalKind::Conflict, problem))
+    }
+
     pub(crate) fn gpus_numbered(&self, indices: &[u32]) -> Result<Vec<GpuId>, Refusal> {
         let machine = &self.devices.machine;
         let find = |&index: &u32| {

@@ -142,6 +142,14 @@ impl<P: Platform> LiveWorld<P> {
                 after.reason = Some(why.clone());
                 end_of_loss(record, End::Lost)
             }
+            Outcome::NodeGone(why) => {
+                after.reason = Some(why.clone());
+                if record.progress.is_leased && record.progress.has_saved && !record.cancel {
+                    End::Evicted
+                } else {
+                    end_of_loss(record, End::Lost)
+                }
+            }
             Outcome::Rebooted => {
                 after.reason = Some("the machine was restarted while it ran".to_owned());
                 if self.config.jobs.on_reboot == OnLoss::Requeue && !record.cancel {

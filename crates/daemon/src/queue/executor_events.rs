@@ -2,10 +2,13 @@
 
 use crate::api::JobState;
 use crate::machine::platform::Platform;
+use crate::machine::run_requests::run_of;
 use crate::queue::world::LiveWorld;
+use crate::store::record::JobRecord;
 use rota_core::{Event, EventKind};
 use rota_engine::State;
 use rota_exec::{DeviceKey, ExecutorEvent, NodeName};
+use std::sync::Arc;
 
 /// The warning about a run whose end cannot be read.
 pub(crate) const UNREADABLE: &str = "unreadable";
@@ -13,8 +16,6 @@ pub(crate) const UNREADABLE: &str = "unreadable";
 const MPS: &str = "mps";
 /// The warning about a node that does not answer.
 const NODE: &str = "node";
-/// The warning about a node whose devices are others than before.
-const INVENTORY: &str = "inventory";
 /// The warning about everything else that an executor finds wrong.
 const EXECUTOR: &str = "executor";
 
@@ -49,19 +50,32 @@ impl<P: Platform> LiveWorld<P> {
                 let text = format!("node {node} is lost: {reason}; jobs on it may run on, and none is started there");
                 self.board.write().warnings.insert(NODE, text);
                 self.set_node(&node, false, state, events);
+                self.give_up_on(&node);
             }
             ExecutorEvent::NodeBack(node) => {
                 self.board.write().warnings.remove(NODE);
                 self.set_node(&node.name, true, state, events);
             }
-            ExecutorEvent::InventoryChanged(node) => {
-                let text = format!("the GPUs of node {} have changed: restart the daemon to use them", node.name);
-                self.board.write().warnings.insert(INVENTORY, text);
-            }
+            // A loop that is left for something else finds the change when it comes back, see `poll`.
+            ExecutorEvent::InventoryChanged(_) | ExecutorEvent::NodeRemoved { .. } => self.switches.has_new_inventory = true,
             ExecutorEvent::Accepted { .. }
             // Ends are messages of their own, see `message_of`.
             | ExecutorEvent::Ended { .. }
-            | ExecutorEvent::HolderGone { .. } => {}
+            | ExecutorEvent::HolderGone { .. }
+            | ExecutorEvent::Looked { .. } => {}
+        }
+    }
+
+    /// Gives up the jobs on a lost node that have saved their work through their leases: they go on elsewhere, because the old run can
+    /// save nothing any more. The end of any other job must be proved before the job may start again.
+    fn give_up_on(&mut self, node: &NodeName) {
+        let machine = &self.devices.machine;
+        let is_there = |uuid: &String| machine.gpu_of(uuid).is_some_and(|gpu| machine.node_of(gpu) == node.as_str());
+        let is_on_it = |record: &&Arc<JobRecord>| record.gpu_uuids.iter().any(is_there);
+        let saves = |record: &&Arc<JobRecord>| record.progress.is_leased && record.progress.has_saved;
+        let runs = self.running().filter(is_on_it).filter(saves).map(|record| run_of(record)).collect::<Vec<_>>();
+        for run in runs {
+            self.platform.executor_mut().give_up(run);
         }
     }
 

@@ -4,6 +4,8 @@
 //! (a first start, another machine, another version) the scheduler is made anew from the jobs' records.
 
 use crate::api::{self, AfterCondition, JobState};
+use crate::machine::devices::Devices;
+use crate::machine::inventory::Machine;
 use crate::machine::platform::Platform;
 use crate::queue::rows::{Rows, Translator};
 use crate::queue::world::{LiveWorld, over};
@@ -113,8 +115,14 @@ impl<P: Platform> LiveWorld<P> {
         Some((engine, pending, since))
     }
 
-    /// A scheduler made from the jobs' records.
+    /// A session whose scheduler is made from the jobs' records.
     fn made_anew(mut self) -> Result<Session<Self>, String> {
+        let engine = self.engine_anew()?;
+        Ok(Session::new(engine, self))
+    }
+
+    /// A scheduler made from the jobs' records.
+    fn engine_anew(&mut self) -> Result<Engine, String> {
         let policy = self.registry.build(&self.switches.policy).map_err(|error| error.to_string())?;
         let bound = Arc::new(Bound::empty("live", self.devices.machine.cluster.clone()));
         let mut engine = Engine::new(bound, policy, &self.options());
@@ -134,7 +142,21 @@ impl<P: Platform> LiveWorld<P> {
             engine.record(event);
         }
         self.pace.wants_decision = true;
-        Ok(Session::new(engine, self))
+        Ok(engine)
+    }
+
+    /// Takes over the nodes and GPUs that the executor has now.
+    fn move_to(&mut self, nodes: &[rota_exec::Node]) {
+        let before = &self.devices.machine;
+        let slots = before.cluster.gpus.len() - before.devices.len();
+        let entities = before.cluster.entities.clone();
+        let machine = Machine::new(&before.host, nodes, slots as u32).with_entities(&entities);
+        let known = std::mem::replace(&mut self.devices, Devices::new(machine.clone(), HashSet::new()));
+        self.devices = known.moved(machine);
+        self.memory.estimates = crate::memory::book::estimates_of(&self.config, &self.devices.machine);
+        self.platform.requests().set_nodes(nodes);
+        let remembered = crate::server::remember_gpus(&mut self.journal.store, &self.devices.machine);
+        self.note_store(&remembered);
     }
 
     fn restore_job(&mut self, record: &JobRecord, engine: &mut Engine) {
@@ -239,6 +261,28 @@ impl<P: Platform> LiveWorld<P> {
 fn free_slot(engine: &Engine, devices: usize) -> Option<GpuId> {
     let taken = engine.state.jobs.iter().flat_map(|job| job.gpus.iter().copied()).collect::<HashSet<_>>();
     (devices..engine.state.bound.cluster.gpus.len()).map(GpuId::from_index).find(|slot| !taken.contains(slot))
+}
+
+/// The nodes or their GPUs are others than before: the scheduler is made anew for them, from the jobs' records and with what its
+/// policy remembers of them. Nothing happens to running jobs.
+pub(crate) fn take_inventory<P: Platform>(session: &mut Session<LiveWorld<P>>) -> Result<(), String> {
+    let nodes = session.world.platform.executor().inventory();
+    session.world.move_to(&nodes);
+    let measured = session.engine.state.measured.clone();
+    let mut engine = session.world.engine_anew()?;
+    engine.state.measured = measured;
+    session.take_engine(engine);
+    let mut events = Vec::new();
+    session.world.find_astray(&session.engine.state, &mut events);
+    session.world.find_extras(&session.engine.state, &mut events);
+    session.world.find_nodes(&session.engine.state, &mut events);
+    for event in &events {
+        session.replay(event);
+    }
+    // What was written before speaks of other GPUs.
+    save_image(session);
+    session.world.show_gpus(&session.engine.state);
+    Ok(())
 }
 
 /// Another policy decides from now on.

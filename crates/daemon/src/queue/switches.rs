@@ -13,6 +13,8 @@ use std::collections::HashSet;
 pub enum Leave {
     /// Another policy is to decide.
     SetPolicy(String),
+    /// The nodes or their GPUs are others than before.
+    Inventory,
     /// The next round is to be planned.
     PlanRound,
     /// A copy of the queue is asked for, to be run forward.
@@ -30,6 +32,8 @@ pub struct Switches {
     pub is_draining: bool,
     /// Whether the daemon ends when no job has GPUs any more.
     pub exit_when_idle: bool,
+    /// Whether nodes or GPUs have come or gone that the scheduler does not know of.
+    pub has_new_inventory: bool,
     /// Why the loop is to be left.
     pub leave: Option<Leave>,
 }

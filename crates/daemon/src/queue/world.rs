@@ -271,6 +271,9 @@ impl<P: Platform> World for LiveWorld<P> {
             if self.switches.exit_when_idle && self.records.is_idle() {
                 self.switches.leave = Some(Leave::Exit);
             }
+            if self.switches.leave.is_none() && std::mem::take(&mut self.switches.has_new_inventory) {
+                self.switches.leave = Some(Leave::Inventory);
+            }
             if self.switches.leave.is_some() {
                 return Step::Over;
             }

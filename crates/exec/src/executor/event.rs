@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{DeviceKey, Node, NodeName, RunEnd, RunKey};
+use super::{DeviceKey, DeviceLook, Node, NodeName, RunEnd, RunKey};
 
 /// Where events go. It is called from threads of the executor and must not wait.
 pub type EventSink = Arc<dyn Fn(ExecutorEvent) + Send + Sync>;
@@ -50,6 +50,18 @@ pub enum ExecutorEvent {
     NodeBack(Node),
     /// The devices of a node are others than before, or the node is new.
     InventoryChanged(Node),
+    /// A node was forgotten: it is not in the inventory any more.
+    NodeRemoved {
+        /// The node.
+        node: NodeName,
+    },
+    /// What was seen on the devices of a node that is not the caller's own.
+    Looked {
+        /// The node.
+        node: NodeName,
+        /// One look for each device.
+        looks: Vec<DeviceLook>,
+    },
     /// No run is on a device, and yet others cannot use it.
     DeviceHeld {
         /// The device.

@@ -340,16 +340,21 @@ impl Executor for LocalExecutor {
     }
 
     fn highest_job(&self) -> io::Result<Option<u64>> {
-        let entries = match std::fs::read_dir(self.shared.settings.state_dir.join("jobs")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            entries => entries?,
-        };
-        let mut highest = None;
-        for entry in entries {
-            highest = highest.max(entry?.file_name().to_str().and_then(|name| name.parse().ok()));
-        }
-        Ok(highest)
+        highest_job_in(&self.shared.settings.state_dir.join("jobs"))
     }
+}
+
+/// The highest number of a job with a directory here.
+pub(crate) fn highest_job_in(jobs: &Path) -> io::Result<Option<u64>> {
+    let entries = match std::fs::read_dir(jobs) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    let mut highest = None;
+    for entry in entries {
+        highest = highest.max(entry?.file_name().to_str().and_then(|name| name.parse().ok()));
+    }
+    Ok(highest)
 }
 
 /// Whether a run directory was used: a supervisor was asked for, came, or will never come.
@@ -381,6 +386,6 @@ fn clear(path: &Path) -> io::Result<Option<u32>> {
 }
 
 /// A random identity, from the kernel.
-fn new_identity() -> io::Result<RunIdentity> {
+pub(crate) fn new_identity() -> io::Result<RunIdentity> {
     Ok(RunIdentity::from_text(std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim()))
 }
