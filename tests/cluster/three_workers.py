@@ -97,12 +97,12 @@ class Cluster:
             self.start_worker(name)
         until("six GPUs", lambda: len(self.gpus("free")) == 6)
 
-    def up(self, port=0):
+    def up(self, port=0, *options):
         """Starts the daemon and waits until it is ready."""
         text = open(self.settings).read().replace(".1:0'", f".1:{port}'")
         with open(self.settings, "w") as settings:
             settings.write(text)
-        command = [self.rota, "up", "--foreground", "--state", self.state, "--config", self.settings]
+        command = [self.rota, "up", "--foreground", "--state", self.state, "--config", self.settings, *options]
         log = open(os.path.join(self.folder, "daemon.log"), "a")
         self.daemon = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.daemon.stdout.readline()
@@ -123,7 +123,8 @@ class Cluster:
 
     def call(self, *arguments):
         """Standard output of a command."""
-        done = subprocess.run([self.rota, arguments[0], "--state", self.state, *arguments[1:]], capture_output=True, text=True)
+        environment = {**os.environ, "ROTA_STATE": self.state}
+        done = subprocess.run([self.rota, *arguments], capture_output=True, text=True, env=environment)
         assert done.returncode == 0, (arguments, done.stderr)
         return done.stdout
 
@@ -144,10 +145,15 @@ class Cluster:
         return until(f"job {number} to be {states}", lambda: (job := self.job(number))["state"] in states and job)
 
     def end(self):
-        """Ends the daemon, the workers and what still runs, by process id."""
+        """Ends the daemon, the workers and what still runs of their jobs, by process id."""
         for process in [self.daemon, *self.workers.values()]:
             process.terminate()
             process.wait()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                words = open(f"/proc/{pid}/environ").read() + open(f"/proc/{pid}/cmdline").read()
+                if self.folder in words and int(pid) != os.getpid():
+                    os.kill(int(pid), signal.SIGKILL)
 
 
 def lines(path):
@@ -247,6 +253,71 @@ def check_restarts(cluster):
     assert len(lines(ran)) == 12, f"something ran twice: {lines(ran)}"
 
 
+def check_saved(cluster):
+    """A job that saves through its lease goes on elsewhere when its node is lost; what is left of it is killed when the node is back."""
+    journal, end = os.path.join(cluster.folder, "saved.txt"), os.path.join(cluster.folder, "end")
+    script = ["python3", os.path.join(ROOT, "tests/leases/training.py"), journal, end, "1000"]
+    job = cluster.submit("--preemptible", "--", *script)
+    until("a commit", lambda: any(line.startswith("committed") for line in lines(journal)))
+    node = next(gpu["node"] for gpu in json.loads(cluster.call("gpus", "--json")) if job in gpu["jobs"])
+    cluster.network.cut(node)
+    until("the second lease", lambda: any(line.startswith("begin") and line.endswith(" 2") for line in lines(journal)))
+    begun = next(line.split() for line in lines(journal) if line.startswith("begin") and line.endswith(" 2"))
+    committed = [int(line.split()[1]) for line in lines(journal) if line.startswith("committed") and line.endswith(" 1")]
+    assert int(begun[1]) in committed, (begun, committed)
+    cluster.network.mend(node)
+    # The steps of the first lease end when its node is back, and the job is done once.
+    open(end, "w").close()
+    assert cluster.until_state(job, "done", "failed", "lost")["state"] == "done"
+    until("all GPUs to be free", lambda: len(cluster.gpus("free")) == 6)
+    os.remove(end)
+
+
+def check_forget(cluster):
+    """A node that an administrator says is gone leaves with its jobs; a worker that comes back after all kills what is left of them."""
+    beat = os.path.join(cluster.folder, "beat")
+    jobs = [cluster.submit("--", "sh", "-c", f"while :; do touch {beat}-$ROTA_JOB_ID; sleep 0.1; done") for _ in range(6)]
+    until("all jobs to run", lambda: all(os.path.exists(f"{beat}-{job}") for job in jobs))
+    there = [job for gpu in json.loads(cluster.call("gpus", "--json")) if gpu["node"] == "clara" for job in gpu["jobs"]]
+    cluster.workers["clara"].kill()
+    cluster.workers["clara"].wait()
+    until("clara to be lost", lambda: len(cluster.gpus("lost")) == 2)
+    cluster.call("node", "forget", "clara")
+    for job in there:
+        assert "clara is gone" in cluster.until_state(job, "lost")["reason"]
+    assert [node["name"] for node in json.loads(cluster.call("node", "list", "--json"))] == ["anna", "berta"]
+    others = [job for job in jobs if job not in there]
+    assert all(cluster.job(job)["state"] == "running" for job in others)
+    cluster.start_worker("clara")
+
+    def are_killed():
+        for job in there:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(f"{beat}-{job}")
+        time.sleep(0.5)
+        return not any(os.path.exists(f"{beat}-{job}") for job in there)
+
+    until("what is left to be killed", are_killed)
+    cluster.call("cancel", *map(str, others))
+    until("all GPUs to be free", lambda: len(cluster.gpus("free")) == 6)
+
+
+def check_home(cluster):
+    """A daemon with a GPU of its own: gangs span it and its workers, and no GPU has the number of another."""
+    port = cluster.address.rsplit(":", 1)[1]
+    cluster.daemon.kill()
+    cluster.daemon.wait()
+    cluster.up(port, "--virtual-gpus", "a100:1")
+    until("seven GPUs", lambda: len(cluster.gpus("free")) == 7)
+    gpus = json.loads(cluster.call("gpus", "--json"))
+    assert len({gpu["index"] for gpu in gpus}) == 7 and gpus[0]["index"] == 0, gpus
+    gang = cluster.submit("-g", "7", "--", "sh", "-c", "echo $RANK of $WORLD_SIZE at $MASTER_ADDR; sleep 1")
+    assert cluster.until_state(gang, "done", "failed")["state"] == "done", cluster.job(gang)
+    assert cluster.call("logs", str(gang)) == f"0 of 4 at {cluster.network.prefix}.1\n", cluster.call("logs", str(gang))
+    own = cluster.submit("--gpu-ids", "0", "--", "true")
+    assert cluster.until_state(own, "done", "failed")["state"] == "done"
+
+
 def hello(cluster, **changes):
     """Speaks to the daemon as a worker would, and gives back its answer."""
     secret = open(cluster.token).read().split()[1]
@@ -305,7 +376,7 @@ def main():
         with tempfile.TemporaryDirectory(prefix="rota-cluster-") as folder:
             cluster = Cluster(rota, folder, network)
             try:
-                for check in [check_gpus, check_job, check_gang, check_cut, check_restarts, check_refusals]:
+                for check in [check_gpus, check_job, check_gang, check_cut, check_restarts, check_saved, check_forget, check_home, check_refusals]:
                     began = time.monotonic()
                     check(cluster)
                     print(f"{check.__name__}: held, {time.monotonic() - began:.1f} s", flush=True)

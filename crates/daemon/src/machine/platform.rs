@@ -323,9 +323,7 @@ pub fn message_of(event: ExecutorEvent) -> Message {
     match event {
         ExecutorEvent::Ended { run, end } => Message::Ended { job: run.job, attempt: run.attempt, outcome: end.into() },
         ExecutorEvent::HolderGone { run } => Message::Ended { job: run.job, attempt: run.attempt, outcome: Outcome::HolderGone },
-        ExecutorEvent::Looked { looks, .. } => {
-            Message::Looked(looks.into_iter().map(|look| (look.uuid.clone(), look.into())).collect())
-        }
+        ExecutorEvent::Looked(looks) => Message::Looked(looks.into_iter().map(|look| (look.uuid.clone(), look.into())).collect()),
         other => Message::Executor(other),
     }
 }

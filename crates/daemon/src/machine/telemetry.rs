@@ -4,6 +4,7 @@ use crate::api::{self, GpuState};
 use crate::config::OnLoss;
 use crate::machine::inventory::Machine;
 use crate::machine::platform::{Look, Platform};
+use crate::memory::sharing::group_of;
 use crate::past::runs::{IDLE_PERCENT, Measure, measured_between};
 use crate::queue::world::LiveWorld;
 use crate::store::record::JobRecord;
@@ -12,6 +13,7 @@ use rota_core::{Event, GpuId, MilliGpu, Slice, StopCause};
 use rota_engine::State;
 use rusqlite::params;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// A device that gave no answer so often in a row is lost even if the driver does not say so.
 const SILENT_LOOKS_MAX: u32 = 3;
@@ -155,9 +157,22 @@ impl Sum {
 }
 
 impl<P: Platform> LiveWorld<P> {
+    /// The jobs that have each GPU, by its UUID.
+    fn runs_by_gpu(&self) -> HashMap<String, Vec<Arc<JobRecord>>> {
+        let mut runs = HashMap::<String, Vec<Arc<JobRecord>>>::new();
+        for record in self.running() {
+            for uuid in &record.gpu_uuids {
+                runs.entry(uuid.clone()).or_default().push(Arc::clone(record));
+            }
+        }
+        runs
+    }
+
     /// Takes in looks at some GPUs, or at all. A look at a GPU that is not there any more says nothing.
     pub(crate) fn take_looks(&mut self, looks: Vec<(String, Look)>, state: &State, events: &mut Vec<Event>) {
         let now_ns = self.platform.now().0;
+        let runs = self.runs_by_gpu();
+        let on = |uuid: &str| runs.get(uuid).map_or(&[][..], Vec::as_slice);
         let mut gpus = Vec::with_capacity(looks.len());
         for (uuid, mut look) in looks {
             let Some(gpu) = self.devices.machine.gpu_of(&uuid) else { continue };
@@ -166,14 +181,14 @@ impl<P: Platform> LiveWorld<P> {
             let seconds = before_ns.map_or(0.0, |before| now_ns.saturating_sub(before) as f64 / 1e9);
             self.note_loss(gpu, &look, events);
             self.devices.telemetry.strangers[gpu.index()] = self.strangers_on(gpu, &look);
-            self.measure(gpu, &look, seconds);
+            self.measure(gpu, &look, seconds, on(&uuid));
             self.devices.telemetry.looks[gpu.index()] = look;
             self.devices.unseen.remove(&gpu);
-            gpus.push(gpu);
+            gpus.push((gpu, uuid));
         }
         self.tend_clients();
-        gpus.iter().for_each(|gpu| self.watch_overuse(*gpu, events));
-        self.occupy_all(gpus.into_iter(), state, events);
+        gpus.iter().for_each(|(gpu, uuid)| self.watch_overuse(*gpu, on(uuid), events));
+        self.occupy_all(gpus.into_iter().map(|(gpu, _)| gpu), state, events);
         let running = self.running().map(|record| (record.id, record.attempts)).collect::<HashSet<_>>();
         self.devices.telemetry.marked.retain(|run| running.contains(run));
         self.devices.telemetry.runs.retain(|run, _| running.contains(run));
@@ -245,7 +260,7 @@ impl<P: Platform> LiveWorld<P> {
     }
 
     /// Energy and memory of the jobs on a GPU. What it drew is shared by their use of it where the driver tells, and equally otherwise.
-    fn measure(&mut self, gpu: GpuId, look: &Look, seconds: f64) {
+    fn measure(&mut self, gpu: GpuId, look: &Look, seconds: f64, on_it: &[Arc<JobRecord>]) {
         let Some(reading) = &look.reading else { return };
         let counter = reading.energy_joules;
         let before = std::mem::replace(&mut self.devices.telemetry.energy_joules[gpu.index()], counter);
@@ -257,8 +272,6 @@ impl<P: Platform> LiveWorld<P> {
         };
         let uuid = self.devices.machine.devices[gpu.index()].uuid.clone();
         self.board.metrics.drew(&uuid, drawn);
-        let on_it = self.running().filter(|record| record.gpu_uuids.contains(&uuid));
-        let on_it = on_it.cloned().collect::<Vec<_>>();
         let use_of = |job: u64| {
             let of_job = |process: &&rota_gpu::Process| {
                 look.processes.iter().any(|known| known.pid == process.pid && known.job == Some(job))
@@ -327,12 +340,17 @@ impl<P: Platform> LiveWorld<P> {
     /// Puts the GPUs on the board.
     pub(crate) fn show_gpus(&self, state: &State) {
         let mut gpus = Vec::with_capacity(self.devices.machine.devices.len());
+        let runs = self.runs_by_gpu();
+        let with_extras = self.running().filter(|record| !record.progress.extras.is_empty()).collect::<Vec<_>>();
         for (index, device) in self.devices.machine.devices.iter().enumerate() {
             let gpu = GpuId::from_index(index);
             let look = self.devices.telemetry.looks.get(index);
             let reading = look.and_then(|look| look.reading.as_ref());
-            let jobs = self.running().filter(|record| record.is_on(&device.uuid));
-            let jobs = jobs.map(|record| record.id).collect::<Vec<_>>();
+            let on_it = runs.get(device.uuid.as_str()).map_or(&[][..], Vec::as_slice);
+            let lent = with_extras.iter().filter(|record| record.is_on(&device.uuid));
+            let mut jobs = on_it.iter().chain(lent.copied()).map(|record| record.id).collect::<Vec<_>>();
+            jobs.sort_unstable();
+            jobs.dedup();
             let is_node_up = state.nodes_up[self.devices.machine.cluster.gpus[index].node.index()];
             let state = if self.devices.lost.contains(&gpu) || !is_node_up {
                 GpuState::Lost
@@ -342,10 +360,15 @@ impl<P: Platform> LiveWorld<P> {
                 GpuState::Stranger
             } else if jobs.is_empty() {
                 GpuState::Free
-            } else if state
-                .pool
-                .has_room(&[gpu], Slice { share: MilliGpu(1), memory_mib: 1, group: self.group_on(gpu), class: None })
-            {
+            } else if state.pool.has_room(
+                &[gpu],
+                Slice {
+                    share: MilliGpu(1),
+                    memory_mib: 1,
+                    group: on_it.first().map_or(0, |record| group_of(record)),
+                    class: None,
+                },
+            ) {
                 GpuState::Shared
             } else {
                 GpuState::Full

@@ -231,9 +231,7 @@ impl<P: Platform> LiveWorld<P> {
 
     /// Sees to jobs that take more memory of a GPU than they were given: what they take counts as taken, and beside others they are
     /// stopped.
-    pub(crate) fn watch_overuse(&mut self, gpu: rota_core::GpuId, events: &mut Vec<Event>) {
-        let uuid = &self.devices.machine.devices[gpu.index()].uuid;
-        let on_it = self.running().filter(|record| record.gpu_uuids.contains(uuid)).cloned().collect::<Vec<_>>();
+    pub(crate) fn watch_overuse(&mut self, gpu: rota_core::GpuId, on_it: &[Arc<JobRecord>], events: &mut Vec<Event>) {
         let look = self.devices.telemetry.looks.get(gpu.index());
         let used_by = |id: u64| {
             let theirs = look.into_iter().flat_map(|look| &look.processes).filter(|process| process.job == Some(id));
@@ -241,7 +239,7 @@ impl<P: Platform> LiveWorld<P> {
         };
         let mut overused = 0;
         let mut culprits = Vec::new();
-        for record in &on_it {
+        for record in on_it {
             let (_, share, given) = self.memory.estimates.of(record);
             if share == MilliGpu::WHOLE.0 || given == 0 {
                 continue;
@@ -264,12 +262,6 @@ impl<P: Platform> LiveWorld<P> {
                 self.stop(&record, StopCause::Overuse, false, events);
             }
         }
-    }
-
-    /// The group of the jobs on a GPU.
-    pub(crate) fn group_on(&self, gpu: rota_core::GpuId) -> u32 {
-        let uuid = &self.devices.machine.devices[gpu.index()].uuid;
-        self.running().find(|record| record.gpu_uuids.contains(uuid)).map_or(0, |record| group_of(record))
     }
 
     /// Forgets what is known of a class of the caller's.

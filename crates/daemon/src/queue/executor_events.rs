@@ -62,7 +62,7 @@ impl<P: Platform> LiveWorld<P> {
             // Ends are messages of their own, see `message_of`.
             | ExecutorEvent::Ended { .. }
             | ExecutorEvent::HolderGone { .. }
-            | ExecutorEvent::Looked { .. } => {}
+            | ExecutorEvent::Looked(_) => {}
         }
     }
 

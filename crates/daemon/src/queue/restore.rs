@@ -263,8 +263,8 @@ fn free_slot(engine: &Engine, devices: usize) -> Option<GpuId> {
     (devices..engine.state.bound.cluster.gpus.len()).map(GpuId::from_index).find(|slot| !taken.contains(slot))
 }
 
-/// The nodes or their GPUs are others than before: the scheduler is made anew for them, from the jobs' records and with what its
-/// policy remembers of them. Nothing happens to running jobs.
+/// The nodes or their GPUs are others than before: the scheduler is made anew for them, from the jobs' records, as at a
+/// start on another machine. Nothing happens to running jobs. What a policy remembers beyond the records is of the GPUs before.
 pub(crate) fn take_inventory<P: Platform>(session: &mut Session<LiveWorld<P>>) -> Result<(), String> {
     let nodes = session.world.platform.executor().inventory();
     session.world.move_to(&nodes);

@@ -55,13 +55,8 @@ pub enum ExecutorEvent {
         /// The node.
         node: NodeName,
     },
-    /// What was seen on the devices of a node that is not the caller's own.
-    Looked {
-        /// The node.
-        node: NodeName,
-        /// One look for each device.
-        looks: Vec<DeviceLook>,
-    },
+    /// What was seen on devices of nodes that are not the caller's own, of one node or of many.
+    Looked(Vec<DeviceLook>),
     /// No run is on a device, and yet others cannot use it.
     DeviceHeld {
         /// The device.

@@ -18,7 +18,9 @@ use super::known_nodes::{KnownNode, KnownNodes};
 use super::mirror::Mirror;
 use super::nodes::{Link, NodeEntry, check_join};
 use super::protocol::{FromWorker, HeldState, Hello, ToWorker};
-use crate::executor::{DeviceKey, EventSink, ExecutorEvent, LostCause, Node, NodeName, RunEnd, RunIdentity, RunKey, Stop};
+use crate::executor::{
+    DeviceKey, DeviceLook, EventSink, ExecutorEvent, LostCause, Node, NodeName, RunEnd, RunIdentity, RunKey, Stop,
+};
 
 /// Clocks that differ by more than this are told of.
 const CLOCKS_APART: Duration = Duration::from_secs(5);
@@ -44,6 +46,8 @@ pub(super) struct Table {
     pub(super) nodes: Vec<NodeEntry>,
     pub(super) known: KnownNodes,
     pub(super) runs: HashMap<RunKey, RemoteRun>,
+    /// What was seen on GPUs, and not told yet.
+    looks: Vec<DeviceLook>,
     /// Runs that were said never to have started: they never will.
     pub(super) void: HashSet<RunIdentity>,
     links: u64,
@@ -75,6 +79,7 @@ impl Hub {
             devices: node.devices,
             answers: false,
             is_told_gone: false,
+            is_seen: false,
             link: None,
             heard_ms: Arc::default(),
             held: HashMap::new(),
@@ -136,6 +141,7 @@ impl Hub {
             devices: Vec::new(),
             answers: true,
             is_told_gone: false,
+            is_seen: false,
             link: Some(Link { number, sender }),
             heard_ms: Arc::default(),
             held: HashMap::new(),
@@ -165,6 +171,7 @@ impl Hub {
             devices,
             answers: true,
             is_told_gone: false,
+            is_seen: false,
             link: Some(Link { number, sender }),
             heard_ms: Arc::clone(&heard_ms),
             held,
@@ -285,6 +292,17 @@ impl Hub {
         }
     }
 
+    /// Tells what was seen on all nodes since it was told last: once for many workers, because each telling has its price.
+    pub(super) fn pass_looks_on(&self) {
+        self.tell_looks(&mut self.lock());
+    }
+
+    fn tell_looks(&self, table: &mut Table) {
+        if !table.looks.is_empty() {
+            self.tell(ExecutorEvent::Looked(std::mem::take(&mut table.looks)));
+        }
+    }
+
     /// A connection is gone. The node is lost only when nothing is heard of it for too long.
     pub(super) fn disconnected(&self, name: &NodeName, number: u64) {
         let mut table = self.lock();
@@ -343,7 +361,13 @@ impl Hub {
                     None => ExecutorEvent::DeviceFree { device },
                 });
             }
-            FromWorker::Looks(looks) => self.tell(ExecutorEvent::Looked { node: name.clone(), looks }),
+            FromWorker::Looks(looks) => {
+                table.looks.extend(looks);
+                // The first looks at a node are waited for: nothing is started there before.
+                if !std::mem::replace(&mut table.nodes[index].is_seen, true) {
+                    self.tell_looks(&mut table);
+                }
+            }
             FromWorker::Warning(text) => self.tell(ExecutorEvent::Warning(format!("node {name}: {text}"))),
             FromWorker::Beat | FromWorker::Tunnel(_) | FromWorker::Output { .. } => {}
         }

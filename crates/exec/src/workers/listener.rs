@@ -22,6 +22,8 @@ use crate::executor::NodeName;
 
 /// How long a caller may take to say who it is.
 const HELLO_WITHIN: Duration = Duration::from_secs(20);
+/// How often the caller is told what was seen on GPUs.
+const TELL_LOOKS_EVERY: Duration = Duration::from_millis(500);
 /// Callers at once that have not said who they are.
 const STRANGERS_MAX: usize = 64;
 /// Messages that wait to be taken in before workers are made to wait.
@@ -70,6 +72,14 @@ impl Listener {
             loop {
                 ticks.tick().await;
                 watcher.look_for_lost();
+            }
+        });
+        let teller = Arc::clone(&hub);
+        runtime.spawn(async move {
+            let mut ticks = interval(TELL_LOOKS_EVERY);
+            loop {
+                ticks.tick().await;
+                teller.pass_looks_on();
             }
         });
         let gate = Arc::new(Gate { identity, hub, heard, leases });

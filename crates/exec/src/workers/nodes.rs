@@ -22,6 +22,8 @@ pub(super) struct NodeEntry {
     pub(super) answers: bool,
     /// Whether the caller was told that the node is gone.
     pub(super) is_told_gone: bool,
+    /// Whether its GPUs were looked at since the worker joined.
+    pub(super) is_seen: bool,
     pub(super) link: Option<Link>,
     /// When something was heard of the node, in milliseconds of the hub's clock.
     pub(super) heard_ms: Arc<AtomicU64>,

@@ -301,7 +301,7 @@ impl Runner {
             | ExecutorEvent::NodeGone { .. }
             | ExecutorEvent::NodeBack(_)
             | ExecutorEvent::NodeRemoved { .. }
-            | ExecutorEvent::Looked { .. } => {}
+            | ExecutorEvent::Looked(_) => {}
         }
     }
 

@@ -37,10 +37,11 @@ function Gpus() {
       </Empty>
     );
   }
+  const hasNodes = seen.gpus.some((gpu) => gpu.node !== seen.gpus[0]?.node);
   return (
     <div class="gpu-cards" style={{ "--columns": columnsFor(seen.gpus.length) }}>
       {seen.gpus.map((gpu) => (
-        <GpuCard key={gpu.uuid} gpu={gpu} />
+        <GpuCard key={gpu.uuid} gpu={gpu} node={hasNodes ? gpu.node : undefined} />
       ))}
     </div>
   );
