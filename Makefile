@@ -16,7 +16,7 @@ export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD = 1
 # A page that came with the sources is not built again.
 PAGE_SHIPPED := $(wildcard web/dist.shipped)
 
-.PHONY: run quick demo build dist dist-check web test lint parity bench chaos chaos-leases fuzz tools lint-tools python-tools browser torch gym slurm node clean
+.PHONY: run quick demo build dist dist-check web test lint parity bench chaos chaos-leases chaos-slurm fuzz tools lint-tools python-tools browser torch gym slurm node clean
 
 # The first look: a queue with virtual GPUs, example jobs and the dashboard, until Ctrl-C. It is built in a hurry; `make build` makes
 # the program that is shipped and measured.
@@ -114,6 +114,13 @@ chaos:
 # Kills of the daemon, supervisors and jobs while trainings take turns.
 chaos-leases: build
 	python3 tests/leases/kills.py $(ROTA) --rounds 100
+
+# The engine on a Slurm of the tests' own; 200 jobs beside a stranger under three policies; then kills of the daemon, workers, slurmd and slurmctld, cancelled allocations and drained nodes.
+chaos-slurm: slurm
+	$(CARGO) build --locked --workspace
+	cd tests/slurm && ROTA_BINARY=../../target/debug/rota python3 -W error::ResourceWarning -m unittest engine
+	ROTA_BINARY=target/debug/rota python3 tests/slurm/crowd.py --jobs 200 --seed $(SEED)
+	ROTA_BINARY=target/debug/rota python3 tests/slurm/accidents.py --rounds 50 --seed $(SEED)
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
 SECONDS ?= 60

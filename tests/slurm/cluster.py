@@ -1,7 +1,7 @@
 """A Slurm of the tests' own on this machine: munge, one controller, four nodes with three GPU types.
 
-Everything is in one folder, on ports that were free a moment ago. The scheduler's settings are Slurm's defaults. The daemons run
-in the foreground, so that each is stopped by its process id. As root the daemons can also be those of a plain user.
+Everything is in one folder, on ports that were free a moment ago. The scheduler's settings are Slurm's defaults. The daemons
+run in the foreground, so that each is stopped by its process id. As root the daemons can also be those of a plain user.
 
     python3 tests/slurm/cluster.py [--plain] [-- COMMAND…]      runs COMMAND (or a shell) with SLURM_CONF set
 """

@@ -215,7 +215,8 @@ def made_up_year(count: int, seed: int = 7) -> str:
             tres, gres = "billing=8,cpu=8,mem=64G,node=1", f"gpu:{kind}:{gpus}" if kind else f"gpu:{gpus}"
         state = draw.choice(["COMPLETED"] * 8 + ["FAILED", "TIMEOUT", "CANCELLED by 1000", "OUT_OF_ME+"])
         end = start + length
-        common = f"{job}|u{row % 40}|lab|%s|{clock(submit)}|%s|%s|%d|{length // 60 + 10}|{tres}|{tres}|{gres}|{draw.randrange(1 << 32)}"
+        times, rest = f"{clock(submit)}|%s|%s|%d|{length // 60 + 10}", f"{tres}|{tres}|{gres}|{draw.randrange(1 << 32)}"
+        common = f"{job}|u{row % 40}|lab|%s|{times}|{rest}"
         if row % 50 == 0:
             # It was queued again once: `sacct --duplicates` lists both runs.
             lines.append(common % ("REQUEUED", clock(start), clock(start + 5), 5))

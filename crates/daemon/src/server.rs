@@ -19,6 +19,7 @@ use crate::queue::restore::{save_image, set_policy, take_inventory};
 use crate::queue::switches::Leave;
 use crate::queue::world::LiveWorld;
 use crate::simulate::simulations::Simulations;
+use crate::slurm;
 use crate::store::archives::Archives;
 use crate::store::{Access, Stamp, Store, StoreError};
 use crate::view::board::Board;
@@ -105,6 +106,9 @@ pub enum ServeError {
     /// The GPUs of this machine cannot be read.
     #[error(transparent)]
     Gpu(#[from] rota_gpu::GpuError),
+    /// Slurm cannot be used.
+    #[error("Slurm: {0}")]
+    Slurm(String),
     /// The policy of the store or the configuration.
     #[error("policy: {0}")]
     Policy(String),
@@ -143,7 +147,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let database = state_dir.join("rota.db");
     let mut store = open_store(&database, options.policy.as_deref())?;
     let access = store.access();
-    let config = options.config;
+    let (config, program) = (options.config, options.program.clone());
 
     let mut source = monitor::Source::open(options.virtual_gpus.as_deref())?;
     let (devices, _power) = capped_devices(&mut source, &config, &state_dir)?;
@@ -160,11 +164,14 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let told = inbox.clone();
     let sink: rota_exec::EventSink = Arc::new(move |event| _ = told.send(message_of(event)));
     let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
+    let slurm = slurm::open(&config, &state_dir)?;
     let workers = open_workers(&config, &state_dir, &devices, leases.address(), Arc::clone(&sink))?;
     let sink = workers.as_ref().map_or_else(|| Arc::clone(&sink), |workers| workers.home_sink(Arc::clone(&sink)));
     let local = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
     let workers_port = workers.as_ref().map(|workers| (workers.address(), workers.token_file().to_owned()));
+    let handle = workers.as_ref().map(WorkerExecutor::handle);
     let executor = CompositeExecutor::new(host.as_str().into(), local, workers).map_err(doing("starting threads"))?;
+    let executor = executor.promising(slurm.as_ref().map(slurm::Slurm::promised).unwrap_or_default());
     let node = executor.node();
     let nodes = executor.inventory();
     let machine = Machine::new(&host, &nodes, cpu_slots).with_entities(&config.users.entities);
@@ -239,6 +246,9 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox.clone())
         .map_err(doing("watching GPUs"))?;
     forecast::forecaster::start(Arc::clone(&board), site.archives.another()?, inbox.clone()).map_err(doing("forecasts"))?;
+    if let (Some(slurm), Some(workers), Some((address, token_file))) = (slurm, handle, workers_port.clone()) {
+        slurm.keep(workers, address, token_file, program, Arc::clone(&board), inbox.clone())?;
+    }
     ready(&Ready { socket: socket.clone(), http, watchmen, workers: workers_port, gpus: devices.len(), driver });
     let ran = run(&mut session);
     site.simulations.stop_all();
@@ -306,7 +316,7 @@ fn open_workers(
     leases: SocketAddr,
     sink: rota_exec::EventSink,
 ) -> Result<Option<WorkerExecutor>, ServeError> {
-    let Some(listen) = config.workers.listen else { return Ok(None) };
+    let Some(listen) = slurm::listen(config, state_dir) else { return Ok(None) };
     let settings = WorkersSettings {
         state_dir: state_dir.to_owned(),
         listen,
@@ -314,7 +324,9 @@ fn open_workers(
         first_index: devices.iter().map(|device| device.index + 1).max().unwrap_or(0),
         leases: Some(leases),
     };
-    WorkerExecutor::new(settings, sink).map(Some).map_err(doing("workers"))
+    let workers = WorkerExecutor::new(settings, sink).map_err(doing("workers"))?;
+    slurm::keep_port(config, state_dir, workers.address()).map_err(doing("workers"))?;
+    Ok(Some(workers))
 }
 
 fn open_store(database: &Path, policy: Option<&str>) -> Result<Store, StoreError> {

@@ -17,6 +17,7 @@ pub mod gavel_ends;
 pub mod groups;
 pub mod intake;
 pub mod leases;
+mod leaving;
 pub mod messages;
 pub mod pace;
 pub mod priority;

@@ -20,6 +20,8 @@ pub struct Script {
     pub token_file: PathBuf,
     /// What `--gres` says for a node, as `gpu:v100:2`.
     pub gres: String,
+    /// The type of the GPUs in Slurm's word.
+    pub gpu_type: Option<String>,
     /// The GPUs to invent in place of real ones, as `v100:2`.
     pub virtual_gpus: Option<String>,
 }
@@ -58,6 +60,8 @@ impl Script {
             || "${CUDA_VISIBLE_DEVICES:+--gpus \"$CUDA_VISIBLE_DEVICES\"}".to_owned(),
             |spec| format!("--virtual-gpus {}", quoted(spec)),
         );
+        let kind = self.gpu_type.as_ref().map_or_else(String::new, |kind| format!(" --gpu-type {}", quoted(kind)));
+        let gpus = format!("{gpus}{kind}");
         let gres = quoted(&self.gres);
         let mut text = String::new();
         // Memory takes everything.
@@ -67,9 +71,11 @@ impl Script {
 # Allocation {number} of a queue of Rota. It is ended by scancel.
 if [ \"$1\" = worker ]; then
   name=\"$SLURMD_NODENAME.a{number}\"
+  # The signals of Slurm are for the worker. This shell must not end before it.
+  trap : TERM
   # A worker that was killed is started again: its jobs run on, and it finds them.
   while :; do
-    {program} worker --join {address} --token-file {token} --name \"$name\" --state {folder}/\"$name\" {gpus}
+    {program} worker --allocation --join {address} --token-file {token} --name \"$name\" --state {folder}/\"$name\" {gpus}
     status=$?
     [ $status -gt 128 ] || exit $status
     sleep 1
@@ -129,6 +135,7 @@ mod tests {
             address: "127.0.0.1:7".to_owned(),
             token_file: folder.join("token"),
             gres: "gpu:v100:2".to_owned(),
+            gpu_type: Some("v100".to_owned()),
             virtual_gpus: None,
         }
     }
@@ -153,7 +160,7 @@ mod tests {
     fn of_two_jobs_of_one_number_the_first_has_workers() {
         let folder = tempfile::Builder::new().prefix("a folder's").tempdir().unwrap();
         let told = run(folder.path(), "11");
-        assert!(told.contains("--name v1.a3") && told.contains("--gpus 2,3"), "{told}");
+        assert!(told.contains("--name v1.a3") && told.contains("--gpus 2,3 --gpu-type v100"), "{told}");
         assert!(told.ends_with("scancel 11\n"), "{told}");
         assert_eq!(run(folder.path(), "12"), "scancel 12\n");
         // The same job again, as after an administrator's requeue.
