@@ -13,6 +13,7 @@ mod output;
 mod policies;
 mod shell;
 mod simulate;
+mod slurm;
 mod sweep;
 mod traces;
 
@@ -52,6 +53,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Sim(args) => simulate::run(args),
         Command::Sweep(args) => sweep::run(args),
         Command::Trace(args) => traces::run(args),
+        Command::Import(args) => slurm::import(args),
         Command::Alloc(args) => allocate::run(args),
         Command::Throughputs(args) => traces::run_throughputs(args),
         Command::Learn(args) => learn::run(args),

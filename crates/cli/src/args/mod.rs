@@ -25,4 +25,6 @@ pub use throughputs::{
     ConvertThroughputsArgs, EstimateThroughputsArgs, LiveThroughputsArgs, MeasureThroughputsArgs, MeasuredKind,
     ShowThroughputsArgs, ThroughputsArgs, ThroughputsCommand,
 };
-pub use traces::{ConvertArgs, GenArgs, InfoArgs, RunTraceArgs, TraceArgs, TraceCommand, WrittenFormat};
+pub use traces::{
+    ConvertArgs, GenArgs, ImportArgs, ImportSource, InfoArgs, RunTraceArgs, SacctArgs, TraceArgs, TraceCommand, WrittenFormat,
+};

@@ -60,6 +60,9 @@ impl<P: Platform> LiveWorld<P> {
         if !blockers.is_empty() {
             blockers.extend(decides.map(|said| blocker("order", said)));
         }
+        if let Some(said) = self.board.read().engine.clone().filter(|_| record.spec.ask.gpus > 0) {
+            blockers.push(blocker("gpu", said));
+        }
         if let Some(problem) = self.board.read().warnings.get("store") {
             blockers.insert(0, blocker("disk", problem.clone()));
         }
@@ -136,6 +139,10 @@ impl<P: Platform> LiveWorld<P> {
         let free = (!free.is_empty()).then(|| blocker("gpu", format!("GPU {} is free{way_out}", self.indices(free))));
         let blocked = blocked.iter().filter_map(|(gpu, found)| {
             let device = self.devices.machine.device(*gpu)?;
+            if crate::slurm::nodes::is_promise(self.devices.machine.node_of(*gpu)) {
+                // It can be had only through an allocation, of which more is said.
+                return None;
+            }
             Some(Blocker { gpu: Some(device.index), ..self.gpu_blocker(*gpu, &format!("GPU {}", device.index), viewer, found)? })
         });
         free.into_iter().chain(blocked).collect()

@@ -150,6 +150,11 @@ impl<P: Platform> LiveWorld<P> {
                     end_of_loss(record, End::Lost)
                 }
             }
+            Outcome::NodeEnded(why) => {
+                after.reason = Some(why.clone());
+                let waits_again = self.config.jobs.on_gpu_loss == OnLoss::Requeue && !record.cancel;
+                if waits_again { End::Evicted } else { end_of_loss(record, End::Lost) }
+            }
             Outcome::Rebooted => {
                 after.reason = Some("the machine was restarted while it ran".to_owned());
                 if self.config.jobs.on_reboot == OnLoss::Requeue && !record.cancel {
