@@ -15,6 +15,7 @@ mod shell;
 mod simulate;
 mod sweep;
 mod traces;
+mod whatif;
 
 use args::{Cli, Command};
 use rota_daemon::api::JobVerb;
@@ -51,6 +52,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Complete { words } => return live::complete::complete(words),
         Command::Sim(args) => simulate::run(args),
         Command::Sweep(args) => sweep::run(args),
+        Command::WhatIf(args) => whatif::run(args),
         Command::Trace(args) => traces::run(args),
         Command::Alloc(args) => allocate::run(args),
         Command::Throughputs(args) => traces::run_throughputs(args),

@@ -10,6 +10,7 @@ mod predict;
 mod simulate;
 mod throughputs;
 mod traces;
+mod whatif;
 
 pub use adapt::{
     AdaptArgs, AdaptBenchArgs, AdaptEvaluateArgs, AdaptLearnArgs, AdaptPlotArgs, AdaptRunArgs, AdaptSweepArgs, AdaptVerb,
@@ -26,3 +27,4 @@ pub use throughputs::{
     ShowThroughputsArgs, ThroughputsArgs, ThroughputsCommand,
 };
 pub use traces::{ConvertArgs, GenArgs, InfoArgs, RunTraceArgs, TraceArgs, TraceCommand, WrittenFormat};
+pub use whatif::{SharingWord, WhatIfArgs};

@@ -101,6 +101,9 @@ fn row(columns: &Columns, fields: &Fields, collector: &mut Collector) -> Result<
     let account =
         cell::name(fields.optional(columns.account).unwrap_or_default()).map_err(|problem| problem.within("Account"))?;
     job.project = collector.names.intern(account);
+    if let Some(Ok(start)) = fields.optional(columns.start).filter(|text| !is_unknown(text)).map(moment) {
+        collector.note_wait(Span(start.saturating_sub(submit)));
+    }
     collector.add_logged(job, Some(id))
 }
 
