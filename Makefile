@@ -63,10 +63,11 @@ test: tools python-tools browser web torch gym
 	# It leaves the binary that the tests below use in target/debug.
 	$(CARGO) nextest run --workspace --locked -E 'not test(/^parity/) & not test(/::parity/)'
 	python3 tests/chaos/chaos.py target/debug/rota --rounds 20 --seconds 30 --seed 1
+	$(SUDO) python3 tests/cluster/three_workers.py target/debug/rota
 	$(MAKE) dist-check
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
-	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training tests.growth tests.growth_loop
+	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training tests.growth tests.growth_loop tests.growth_teaching
 	cd python && ROTA_BINARY=../target/debug/rota $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.growth_live
 	cd python && ROTA_BINARY=../target/debug/rota ../$(GYM)/bin/python -W error::ResourceWarning -m unittest tests.environments tests.live_environment
 
@@ -94,6 +95,7 @@ bench: build gym
 	$(TORCH_PYTHON) benches/adapt.py $(ROTA) $(wildcard ../shared/data/adaptation/simulations.csv)
 	python3 benches/iterator.py
 	python3 benches/leases.py $(ROTA)
+	python3 benches/workers.py $(ROTA)
 	python3 benches/shares.py $(ROTA)
 	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
 	$(TORCH_PYTHON) benches/growth.py

@@ -10,6 +10,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from functools import partial
 from typing import Any, Callable
@@ -414,6 +415,22 @@ class Refusals(GrowthTest):
             ("sharded by FSDP", FullyShardedDataParallel(TinyGpt())),
             ("TorchScript", torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))),
         ):
+            for act in (adapt.deepen, adapt.widen, adapt.stack, adapt.shrink, adapt.plan):
+                with self.assertRaisesRegex(adapt.CannotGrow, message):
+                    act(model)
+
+    @unittest.skipUnless(hasattr(torch, "compile"), "this PyTorch has no torch.compile")
+    def test_models_that_a_current_pytorch_compiled_or_sharded(self) -> None:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        compiled, in_place, sharded = torch.compile(TinyGpt()), TinyGpt(), TinyGpt()
+        in_place.compile()
+        with tempfile.TemporaryDirectory(prefix="rota-growth-") as folder:
+            torch.distributed.init_process_group("gloo", rank=0, world_size=1, init_method=f"file://{folder}/ranks")
+            self.addCleanup(torch.distributed.destroy_process_group)
+            sharded = fully_shard(sharded, mesh=init_device_mesh("cpu", (1,)))
+        for message, model in (("torch.compile", compiled), ("torch.compile", in_place), ("FSDP", sharded)):
             for act in (adapt.deepen, adapt.widen, adapt.stack, adapt.shrink, adapt.plan):
                 with self.assertRaisesRegex(adapt.CannotGrow, message):
                     act(model)

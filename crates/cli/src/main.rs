@@ -67,6 +67,8 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Config(args) => live::daemon::config(&args.verb),
         Command::Status(args) => live::machine::status(args),
         Command::Gpus(args) => live::machine::gpus(args),
+        Command::Worker(args) => live::machine::worker(args),
+        Command::Node(args) => live::machine::node(&args.verb),
         Command::Drain(args) => live::machine::drain(args, "drain"),
         Command::Resume(args) => live::machine::drain(args, "resume"),
         Command::Policy(args) => live::machine::policy(&args.verb),

@@ -3,6 +3,7 @@
 mod http;
 mod limits;
 mod sharing;
+mod workers;
 
 pub use crate::notify::settings::{Mail, MailSecurity, Notify, SiteTarget};
 pub use http::{Http, MetricsAccess};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use sharing::{OnOveruse, Sharing};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+pub use workers::Workers;
 
 /// Every setting with its default and its meaning.
 pub const SCHEMA: &str = include_str!("config.toml");
@@ -74,6 +76,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is recorded of GPUs and jobs.
     pub telemetry: Telemetry,
+    /// Other machines whose GPUs are used.
+    pub workers: Workers,
     /// Clients of watchmen.
     pub watchmen: Watchmen,
     /// The settings of notifications.
@@ -99,6 +103,7 @@ impl Default for Config {
             users: Users::default(),
             limits: Limits::default(),
             telemetry: Telemetry::default(),
+            workers: Workers::default(),
             watchmen: Watchmen::default(),
             notify: Notify::default(),
             mail: Mail::default(),
@@ -339,6 +344,7 @@ impl Config {
         }
         self.http.check()?;
         self.limits.check()?;
+        self.workers.check()?;
         self.check_times()?;
         if let (Mechanism::Rounds, Some(restart)) = (self.mechanism, self.jobs.restart_seconds)
             && self.round_seconds < ROUND_RESTARTS_MIN * restart
@@ -494,6 +500,8 @@ mod tests {
             ("[sharing]\nquantile = 2.0", "sharing.quantile"),
             ("[sharing]\noom_growth = 0.5", "sharing.oom_growth"),
             ("[watchmen]\nqueue_timeout_seconds = 0.0", "watchmen.queue_timeout_seconds"),
+            ("[workers]\nlost_after_seconds = 0.0", "workers.lost_after_seconds"),
+            ("[workers]\nlisten = 'here'", "socket address"),
             ("[watchmen]\nkeep_hours = nan", "watchmen.keep_hours"),
             ("[notify]\nretry_seconds = 0.0", "notify.retry_seconds"),
             ("[[notify.site]]\nkind = 'mail'\naddress = 'a@b.c'", "mail is not set up"),

@@ -24,6 +24,7 @@ mod store;
 pub mod upkeep;
 mod view;
 mod watchmen;
+mod worker;
 
 pub use api::text::Text;
 pub use config::Config;
@@ -31,6 +32,8 @@ pub use http::connections::connections_for;
 pub use http::openapi;
 pub use past::replay::{NothingEnded, Replay};
 pub use server::{Options, Ready, ServeError, serve};
+pub use simulate::simulations::{HAPPENED_CLUSTER, HAPPENED_EVENTS, HAPPENED_SUMMARY};
 pub use store::journal::end_of_word;
 pub use store::{StoreError, check as check_store};
 pub use watchmen::keeper::{KEEP, keep};
+pub use worker::{WorkerError, WorkerOptions, work};

@@ -135,7 +135,7 @@ pub enum ModelError {
     /// The file cannot be read or written.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// The path of the model file.
         path: String,
         /// What the system says.
         source: std::io::Error,
@@ -143,7 +143,7 @@ pub enum ModelError {
     /// Too large for a model of ours.
     #[error("{path}: has {bytes} bytes; a model has at most {BYTES_MAX}")]
     TooLarge {
-        /// The file.
+        /// The path of the model file.
         path: String,
         /// The size of the file.
         bytes: u64,
@@ -151,7 +151,7 @@ pub enum ModelError {
     /// The networks in it are not as they must be.
     #[error("{path}: {source}")]
     Networks {
-        /// The file.
+        /// The path of the model file.
         path: String,
         /// What is wrong with its content.
         source: FileError,
@@ -159,7 +159,7 @@ pub enum ModelError {
     /// The header is not as it must be.
     #[error("{path}: {problem}")]
     Header {
-        /// The file.
+        /// The path of the model file.
         path: String,
         /// What is wrong, and what would be right.
         problem: String,

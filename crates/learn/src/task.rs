@@ -66,12 +66,12 @@ pub enum Task {
     },
     /// `RLScheduler`'s protocol on a trace.
     Batch {
-        /// The trace.
+        /// The trace that episodes are cut from.
         trace: Arc<BatchTrace>,
         /// How choices are used.
         choosing: Choosing,
     },
-    /// The simulator.
+    /// A scenario of Rota's own simulator.
     Simulated(Box<Scenario>),
 }
 

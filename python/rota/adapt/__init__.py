@@ -31,6 +31,7 @@ probing.py     runs a block or a model without leaving a trace in it
 draft.py       a growth that is worked out and not yet done; optimisers.py: what it means for the optimiser
 wrappers.py    models inside DistributedDataParallel; sharing.py: weights used twice
 operations.py  deepen, widen, stack, shrink, load; planning.py: what they would cost
+teacher.py     learning from the larger network after a shrinking
 adapter.py     the loop: clock.py (time and GPUs), decisions.py (what to do), warmup.py (new parameters), ranks.py (all alike)
 """
 
@@ -42,6 +43,7 @@ from .errors import CannotGrow
 from .operations import Growth, deepen, load, shrink, stack, widen
 from .planning import Plan, plan
 from .recipe import recipe
+from .teacher import Teacher
 
 __all__ = [
     "Action",
@@ -56,6 +58,7 @@ __all__ = [
     "Nothing",
     "Plan",
     "Question",
+    "Teacher",
     "blocks",
     "deepen",
     "load",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
+from dataclasses import replace
 from typing import Any, Callable, Optional
 
 import torch
@@ -17,6 +19,7 @@ from .operations import Growth
 from .planning import Plan, plan
 from .ranks import Ranks
 from .service import JobClock, clock_of_job
+from .teacher import Teacher
 from .warmup import WarmUp
 from .wrappers import unwrapped
 
@@ -37,6 +40,7 @@ class Adapter:
         decide: Optional[DecisionMaker] = None,
         example: Any = None,
         warmup_steps: int = 20,
+        teach_steps: int = 0,
         epoch_steps: Optional[int] = None,
         on_gpus: Optional[Callable[[int], None]] = None,
         agree_every: int = 10,
@@ -46,11 +50,12 @@ class Adapter:
         `decide` chooses the growth (`Interleave` unless said), `example` is a batch for `deepen`, `epoch_steps` the steps of
         an epoch, with which a budget that is too short for one is noticed after five steps. `on_gpus` is called with the number
         of extra GPUs after a growth, and before a shrinking is done. Ranks of a distributed training speak every
-        `agree_every` steps.
+        `agree_every` steps. With `teach_steps` the larger network teaches the smaller one for so many steps after a shrinking;
+        the loop then gives its loss to `taught`.
         """
         optimisers.check(optimizer, unwrapped(model))
-        if warmup_steps < 0 or agree_every < 1 or (epoch_steps is not None and epoch_steps < 1):
-            raise CannotGrow("warmup_steps must be at least 0, agree_every and epoch_steps at least 1")
+        if min(warmup_steps, teach_steps) < 0 or agree_every < 1 or (epoch_steps is not None and epoch_steps < 1):
+            raise CannotGrow("warmup_steps and teach_steps must be at least 0, agree_every and epoch_steps at least 1")
         self.model, self.optimizer = model, optimizer
         self._clock = clock if clock is not None else _clock(budget)
         check_budget(self._clock.time_budget())
@@ -58,6 +63,8 @@ class Adapter:
         self._example, self._warmup_steps, self._epoch_steps, self._on_gpus = example, warmup_steps, epoch_steps, on_gpus
         self._ranks = Ranks(model, agree_every)
         self._warmup: Optional[WarmUp] = None
+        self._teach_steps = teach_steps
+        self._teacher: Optional[Teacher] = None
         self._growths_by_offer: list[int] = []
         self.steps = 0
         self.history: list[tuple[int, Growth]] = []
@@ -86,11 +93,21 @@ class Adapter:
         clock = self._clock
         return clock.devices() if isinstance(clock, JobClock) else []
 
+    def taught(self, loss: torch.Tensor, outputs: Any, inputs: Any) -> torch.Tensor:
+        """The loss with the lesson of the larger network in it, for some time after a shrinking; else the loss as it is.
+
+        `outputs` are the model's scores, classes last, and `inputs` the batch that they were computed from.
+        """
+        return loss if self._teacher is None else self._teacher.loss(loss, outputs, inputs)
+
     def step(self) -> Optional[Growth]:
         """To be called after every step of the optimiser. Returns what was changed, if something was."""
         self.steps += 1
         if self._warmup is not None:
             self._warm_up()
+        if self._teacher is not None:
+            self._teacher.step()
+            self._teacher = None if self._teacher.is_over else self._teacher
         if self._epoch_steps is not None and self.steps == PACE_STEPS:
             self._check_epoch(self._epoch_steps)
         if not self._ranks.meet_now(self.steps):
@@ -113,6 +130,7 @@ class Adapter:
             "warmup": None
             if warming is None
             else {"names": [names[id(p)] for p in warming.parameters], "steps": warming.steps, "done": warming.done},
+            "teacher": None if self._teacher is None else self._teacher.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -128,6 +146,12 @@ class Adapter:
             if missing:
                 raise CannotGrow(f"the model has no `{missing[0]}`, which was being warmed up; load it with `rota.adapt.load`")
             self._warmup = WarmUp([known[name] for name in warming["names"]], warming["steps"], warming["done"])
+        teaching = state.get("teacher")
+        if teaching is not None:
+            # The teacher was grown further than the model that it teaches: a copy of the model becomes it by its recipe.
+            network = copy.deepcopy(unwrapped(self.model))
+            operations.load(network, teaching["network"])
+            self._teacher = Teacher(network, teaching["steps"], teaching["done"])
         self._begin_pace()
 
     def _up(self) -> Optional[Growth]:
@@ -165,6 +189,8 @@ class Adapter:
             growth = operations.stack(self.model, **options)
         else:
             raise CannotGrow(f"the decision maker said `{action.operation}`; known are deepen, widen and stack")
+        # A teacher that knows less than the grown network has nothing more to teach.
+        self._teacher = None
         if self._warmup_steps > 0 and growth.new_parameters:
             self._warmup = WarmUp(growth.new_parameters, self._warmup_steps)
         self.history.append((self.steps, growth))
@@ -176,8 +202,9 @@ class Adapter:
             self._on_gpus(self._clock.gpus())
         growth = None
         for _ in range(self._growths_by_offer.pop() if self._growths_by_offer else 0):
-            growth = operations.shrink(self.model, optimizer=self.optimizer)
-            self.history.append((self.steps, growth))
+            growth = operations.shrink(self.model, optimizer=self.optimizer, teach_steps=self._teach_steps)
+            self._teacher = growth.teacher
+            self.history.append((self.steps, replace(growth, teacher=None)))
             # Parameters that are gone need no warming up; others that were being warmed up have had most of it.
             self._warmup = None
         self._clock.given_back()

@@ -21,6 +21,7 @@ from .errors import CannotGrow
 from .identity import identity_block
 from .residual import copied, new_block
 from .sharing import refuse_shared
+from .teacher import Teacher, check_steps
 from .width import Units, check_residual, new_width, resizings, units_of
 from .wrappers import unwrapped, wrap_again
 
@@ -38,6 +39,8 @@ class Growth:
     parameters_after: int
     new_parameters: tuple[nn.Parameter, ...]
     """The parameters that were added. They start without moments; `Adapter` warms them up."""
+    teacher: Optional[Teacher] = None
+    """After a shrinking with `teach_steps`: the larger network, to learn from."""
 
 
 def deepen(
@@ -164,10 +167,12 @@ def draft_of_stack(network: nn.Module, optimizer: Optimiser, times: int = 2) -> 
     return draft
 
 
-def shrink(model: nn.Module, *, optimizer: Optimiser = None) -> Growth:
+def shrink(model: nn.Module, *, optimizer: Optimiser = None, teach_steps: int = 0) -> Growth:
     """Takes the latest growth back. What the other blocks have learned since stays; everything trains on.
 
     Blocks that were added go. Units that were added go too, and the next layer reads their share from the units they repeat.
+    With `teach_steps` the growth that is returned has a `teacher`: a copy of the larger network, which the smaller one learns
+    from for so many steps.
     """
     network = unwrapped(model)
     optimisers.check(optimizer, network)
@@ -178,6 +183,9 @@ def shrink(model: nn.Module, *, optimizer: Optimiser = None) -> Growth:
     entry = entries[-1]
     paths = list(entry["inserted"])
     _check_presence(network, entry)
+    if teach_steps != 0:
+        check_steps(teach_steps)
+    teacher = Teacher(network, teach_steps) if teach_steps else None
     for place in reversed(entry["where"]) if entry["operation"] == "widen" else ():
         units = Units.of_entry(place)
         changes = resizings(network, replace(units, width=place["to"]), units.width, 0.0)
@@ -186,7 +194,7 @@ def shrink(model: nn.Module, *, optimizer: Optimiser = None) -> Growth:
     remove(network, entry["inserted"], optimizer)
     recipe.write(network, entries[:-1])
     wrap_again(model)
-    return Growth("shrink", tuple(paths), before, _count(network), ())
+    return Growth("shrink", tuple(paths), before, _count(network), (), teacher)
 
 
 def load(model: nn.Module, state: Mapping[str, Any], *, optimizer: Optimiser = None) -> list[Growth]:

@@ -19,8 +19,12 @@ DDP_ATTRIBUTES = (
     "gradient_as_bucket_view",
     "static_graph",
     "mixed_precision",
+    "forward_sync_buffers",
+    "skip_all_reduce_unused_params",
+    "batched_grad_copy",
+    "lazy_bucket_allocation",
 )
-"""Arguments of DistributedDataParallel that it keeps under the same name."""
+"""Arguments of DistributedDataParallel that it keeps under the same name. Not every version of PyTorch has all of them."""
 
 
 def is_distributed(model: torch.nn.Module) -> bool:
@@ -62,6 +66,9 @@ def wrap_again(model: torch.nn.Module) -> None:
     arguments: dict[str, Any] = {
         name: getattr(model, name) for name in DDP_ATTRIBUTES if name in known and hasattr(model, name)
     }
+    if "forward_sync_buffers" in arguments:
+        # Its older name, which newer versions warn about.
+        arguments.pop("broadcast_buffers", None)
     arguments["bucket_cap_mb"] = model.bucket_bytes_cap / (1024 * 1024)
     if arguments.get("device_ids") is None:
         # Without device ids the output device is worked out anew.

@@ -3,13 +3,17 @@
 use super::policies::open;
 use crate::args::AdaptEvaluateArgs;
 use crate::output::{print, print_json};
-use rota_learn::adapt::evaluation::{Choice, Judged, leave_one_out};
+use rota_learn::adapt::comparison::{Gain, against_nothing};
+use rota_learn::adapt::evaluation::{Choice, Interval, Judged, leave_one_out};
 use rota_learn::adapt::table::read_tables;
 use std::fmt::Write as _;
 
 pub fn run(args: &AdaptEvaluateArgs) -> anyhow::Result<()> {
-    anyhow::ensure!(args.leave_one_out, "give --leave-one-out: each table is judged by what was learned from the others");
     let tables = read_tables(&args.tables)?;
+    if let Some(path) = &args.on {
+        let gains = against_nothing(&tables, &read_tables(path)?, args.seeds);
+        return if args.json { print_json(&gains) } else { print(&gain_table(&gains, args.seeds)?) };
+    }
     anyhow::ensure!(
         tables.len() > 1,
         "`{}` has one table; leaving it out leaves nothing to learn from: give at least two",
@@ -41,6 +45,28 @@ fn table(choices: &[Choice], tables: usize, seeds: u64) -> anyhow::Result<String
             "{:<width$} {:>6.2} [{:>5.2}, {:>5.2}]  {models}; better than random by {:.2} [{:.2}, {:.2}]",
             choice.choice, choice.regret_points_mean, choice.low, choice.high, gain.mean, gain.low, gain.high
         )?;
+    }
+    Ok(text)
+}
+
+fn gain_table(gains: &[Gain], seeds: u64) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let trained = gains.first().map_or(0, |gain| gain.seeds);
+    writeln!(text, "points of accuracy above a network that does not grow, paired by seed; 95 % intervals over {trained} seeds")?;
+    writeln!(text, "of training; the default decision maker is the mean of {seeds} seeds\n")?;
+    let width = gains.iter().map(|gain| gain.choice.chars().count()).max().unwrap_or(6);
+    let points = |interval: Interval| format!("{:>6.2} [{:>6.2}, {:>6.2}]", interval.mean, interval.low, interval.high);
+    let mut table = "";
+    for gain in gains {
+        if gain.table != table {
+            table = &gain.table;
+            writeln!(text, "{table:<width$}  last epoch               mean of the last five")?;
+        }
+        let mut triples = gain.triples.clone();
+        triples.sort();
+        triples.dedup();
+        let (last, settled) = (points(gain.last_points), points(gain.settled_points));
+        writeln!(text, "{:<width$}  {last}  {settled}  {}", gain.choice, triples.join(" "))?;
     }
     Ok(text)
 }

@@ -5,8 +5,8 @@ use super::{
 };
 use crate::live::args::{
     BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DemoArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs,
-    LogsArgs, NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs, RestoreArgs,
-    SubmitArgs, TokenArgs, TopArgs, UpArgs, WaitArgs,
+    LogsArgs, NodeArgs, NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs,
+    RestoreArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs, WaitArgs, WorkerArgs,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -159,6 +159,10 @@ pub enum Command {
     Wait(WaitArgs),
     /// Show the GPUs, with the jobs and strangers on them
     Gpus(PlainArgs),
+    /// Lend this machine's GPUs to a daemon on another machine
+    Worker(WorkerArgs),
+    /// List the machines whose GPUs are used, or forget one that is gone for good
+    Node(NodeArgs),
     /// Claim GPUs for the calling process, as long as it lives
     Claim(ClaimArgs),
     /// Start no more jobs, on some GPUs or on all

@@ -32,7 +32,7 @@ pub enum LearnVerb {
     Shadow(ShadowArgs),
 }
 
-/// An environment.
+/// Which environment is played, and with what.
 #[derive(Args, Clone)]
 pub struct EnvArgs {
     /// `classroom`, `classroom-compat`, `swf-compat:FILE` or `trace:FILE`

@@ -14,7 +14,7 @@ mod whatif;
 
 pub use adapt::{
     AdaptArgs, AdaptBenchArgs, AdaptEvaluateArgs, AdaptLearnArgs, AdaptPlotArgs, AdaptRunArgs, AdaptSweepArgs, AdaptVerb,
-    CostWord, WorkArgs,
+    CostWord, SimulatedCostWord, WorkArgs,
 };
 pub use allocate::{AllocArgs, SolverWord};
 pub use commands::{Cli, Command};

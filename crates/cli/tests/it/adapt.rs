@@ -2,6 +2,8 @@
 
 use crate::rota::{json, refusal};
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 const HEAD: &str = "model,scenario,a1,a2,a3,final_test_acc,timeleft_before_a1,timeleft_before_a2,timeleft_before_a3\n";
 
@@ -69,6 +71,73 @@ fn a_job_grows_and_leaves_metrics_and_weights() {
     assert!(out.join("best.safetensors").is_file() && out.join("last.safetensors").is_file());
 }
 
+/// A sweep of small images with both costs, without its verb and its output.
+fn sweep_args<'a>(data: &'a str, out: &'a str) -> Vec<&'a str> {
+    let costs = ["--cost", "recorded", "--cost", "arithmetic", "--budget", "80", "--budget", "120"];
+    [&["adapt", "sweep", "--data", data, "--batch", "16", "--opens", "11.2", "--seeds", "1:3", "--out", out][..], &costs[..]]
+        .concat()
+}
+
+#[test]
+fn a_sweep_that_was_killed_goes_on_and_writes_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    images(folder.path());
+    let data = folder.path().to_str().unwrap();
+    let paths = ["whole.csv", "killed.csv"].map(|name| folder.path().join(name));
+    let [whole, killed] = paths.each_ref().map(|path| path.to_str().unwrap());
+    json(&[&sweep_args(data, whole)[..], &["--json"]].concat());
+    let mut child =
+        Command::new(assert_cmd::cargo::cargo_bin!("rota")).args(sweep_args(data, killed)).stderr(Stdio::null()).spawn().unwrap();
+    let journal = folder.path().join("killed.csv.runs");
+    let rows = || std::fs::read_to_string(&journal).map_or(0, |text| text.lines().count());
+    while rows() < 9 {
+        assert!(child.try_wait().unwrap().is_none(), "the sweep ended before it could be killed");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!paths[1].exists());
+    // The kill may cut a line anywhere; this one is cut for sure.
+    let text = std::fs::read_to_string(&journal).unwrap();
+    std::fs::write(&journal, &text[..text.trim_end().len() - 7]).unwrap();
+    let swept = json(&[&sweep_args(data, killed)[..], &["--json"]].concat());
+    assert_eq!(swept["runs"], 192);
+    assert!((3..192).contains(&swept["taken_up"].as_u64().unwrap()), "{swept}");
+    let bytes = paths.each_ref().map(|path| std::fs::read_to_string(path).unwrap());
+    assert!(bytes[0] == bytes[1] && !journal.exists());
+    // A header, and 64 triples of three seeds for each cost.
+    assert_eq!(bytes[0].lines().count(), 1 + 2 * 192);
+    // What was swept is a table to learn from and to judge on.
+    let gains = json(&["adapt", "evaluate", "--tables", whole, "--on", whole, "--json"]);
+    let tables = gains.as_array().unwrap().iter().filter(|gain| gain["choice"] == "default").collect::<Vec<_>>();
+    let names = tables.iter().map(|gain| gain["table"].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(names, ["ConvNet2/middle-arithmetic", "ConvNet2/middle-recorded"]);
+    assert_eq!(tables[0]["seeds"], 3);
+}
+
+#[test]
+fn all_25_plots_of_the_study_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenarios = ["early", "early_middle", "middle", "middle_late", "late"];
+    let of = |model: &str| scenarios.map(|scenario| table(scenario, 0.5).replace("ConvNet2", model)).concat();
+    let tables = write(folder.path(), "tables.csv", &format!("{HEAD}{}{}", of("ConvNet2"), of("ConvNet3")));
+    let out = folder.path().join("plots");
+    let args = ["adapt", "plot", "--tables", &tables, "--episodes-max", "40", "--out", out.to_str().unwrap(), "--json"];
+    let mut names = json(&args).as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 25, "{names:?}");
+    for part in ["objective_simulation_early_learn2", "acc_elm_all_convnet3", "acc_eml_some_convnet2", "accuracy_", "objective_"]
+    {
+        assert!(names.iter().any(|name| name.contains(part)), "{part}: {names:?}");
+    }
+    for entry in std::fs::read_dir(&out).unwrap() {
+        let svg = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert!(svg.starts_with("<svg") && svg.contains("</svg>") && !svg.contains("NaN"));
+    }
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 25);
+}
+
 #[test]
 fn bad_input_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
@@ -90,6 +159,17 @@ fn bad_input_is_refused_with_a_reason() {
     assert!(refusal(&run).contains("apt install dataset-fashion-mnist"));
     images(folder.path());
     let data = folder.path().to_str().unwrap();
+    let out = folder.path().join("own.csv");
+    let out = out.to_str().unwrap();
+    for (more, reason) in [
+        (&["--cost", "wall"][..], "invalid value 'wall'"),
+        (&["--cost", "recorded", "--cost", "recorded"], "give `recorded`, `arithmetic` or both"),
+        (&["--budget", "90", "--budget", "95"], "one budget for each cost"),
+        (&["--opens", "100", "--budget", "90"], "the network may grow at 100.0 s, but its time ends at 90.0 s"),
+    ] {
+        let stderr = refusal(&[&["adapt", "sweep", "--data", data, "--out", out][..], more].concat());
+        assert!(stderr.contains(reason), "{more:?}: {stderr}");
+    }
     for (more, reason) in [
         (&["--budget", "5"][..], "shorter than one scored epoch"),
         (&["--budget", "60", "--down", "20"], "a `down` needs an `up` before it"),

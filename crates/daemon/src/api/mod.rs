@@ -21,7 +21,7 @@ pub use history::{GpuSample, History, PastJob, PastRun, SchedulerSettings};
 pub use job::{
     Blocker, ClaimMode, Counterfactual, Delay, DryRun, Explanation, GpuClaim, Job, JobChange, JobState, Profile, TypeOutcome,
 };
-pub use machine::{Drain, Gpu, GpuProcess, GpuState, PolicyChange, Speed, Status};
+pub use machine::{Drain, Gpu, GpuProcess, GpuState, NodeView, PolicyChange, Speed, Status};
 pub use notify::{NewNotifyTarget, NotifyEvent, NotifyKind, NotifyTarget};
 pub use past::{
     GpuName, GpuUse, Heatmap, HeatmapRow, JobPoint, JobSamples, NamedUse, Timeline, TimelineBar, Usage, Use, WastefulJob,

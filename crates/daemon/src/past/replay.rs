@@ -1,10 +1,10 @@
 //! A replay: the past as the simulator can run it: jobs with their measured lengths, and the machine they ran on.
 
-use crate::api::{AfterCondition, Gpu, History, PastJob, SchedulerSettings};
+use crate::api::{AfterCondition, Gpu, History, PastJob, PastRun, SchedulerSettings};
 use rota_core::cluster::{Gpu as ClusterGpu, Node};
 use rota_core::{
-    Cluster, Dependency, DependencyCondition, GpuCatalog, GpuId, GpuType, GpuTypeId, Job, JobId, MilliGpu, NodeId, Span, Time,
-    Workload,
+    Cluster, Dependency, DependencyCondition, End, Event, EventKind, GpuCatalog, GpuId, GpuList, GpuType, GpuTypeId, Job, JobId,
+    MilliGpu, NodeId, Span, Time, Workload,
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -28,12 +28,15 @@ pub struct Replay {
     pub zero_ns: u64,
     /// How the scheduler is set.
     pub scheduler: Option<SchedulerSettings>,
+    /// The UUIDs of the machine's GPUs, in their order.
+    pub gpu_uuids: Vec<String>,
 }
 
 impl Replay {
     /// Turns a history into a replay.
     pub fn of(history: History) -> Result<Self, NothingEnded> {
         let cluster = cluster_of(&history.host, &history.gpus);
+        let gpu_uuids = history.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
         let mut left_out: HashMap<&str, usize> = HashMap::new();
         let mut jobs = Vec::new();
         for job in history.jobs {
@@ -66,8 +69,36 @@ impl Replay {
         }
         workload.finish();
         let left_out = left_out.into_iter().map(|(why, count)| format!("left out: {count} {why}")).collect();
-        Ok(Self { workload, cluster, jobs, left_out, zero_ns, scheduler: history.scheduler })
+        Ok(Self { workload, cluster, jobs, left_out, zero_ns, scheduler: history.scheduler, gpu_uuids })
     }
+
+    /// What really happened: the runs as the events of one world.
+    pub fn events(&self) -> Vec<Event> {
+        let mut events = Vec::new();
+        for (index, past) in self.jobs.iter().enumerate() {
+            let job = JobId::from_index(index);
+            let at = |ns: u64| Time(ns.saturating_sub(self.zero_ns));
+            events.push((0, Event { time_ns: at(past.arrived_at_ns), kind: EventKind::Submitted { job } }));
+            for (position, run) in past.runs.iter().enumerate() {
+                let place = |uuid: &String| self.gpu_uuids.iter().position(|known| known == uuid).map(GpuId::from_index);
+                let gpus = run.gpu_uuids.iter().filter_map(place).collect::<GpuList>();
+                // A GPU that is not there any more cannot be drawn.
+                if gpus.len() != past.ask.gpus as usize {
+                    continue;
+                }
+                events.push((2, Event { time_ns: at(run.start_ns), kind: EventKind::started(job, gpus) }));
+                events.push((1, Event { time_ns: at(run.end_ns), kind: end_of(job, run, position + 1 == past.runs.len()) }));
+            }
+        }
+        events.sort_by_key(|(order, event)| (event.time_ns, *order));
+        events.into_iter().map(|(_, event)| event).collect()
+    }
+}
+
+fn end_of(job: JobId, run: &PastRun, is_last: bool) -> EventKind {
+    // A job whose last attempt was to be tried again was not tried again in the stretch that is looked at.
+    let end = crate::end_of_word(&run.end).filter(|end| end.is_over() || !is_last || *end != End::Retried);
+    EventKind::ended(job, end.unwrap_or(End::Crashed))
 }
 
 /// The jobs that must end before this one, of those in the replay.

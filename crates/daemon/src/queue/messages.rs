@@ -45,6 +45,7 @@ impl<P: Platform> LiveWorld<P> {
             Message::Prioritise(id, priority, caller, reply) => _ = reply.send(self.prioritise(id, priority, &caller, events)),
             Message::Executor(event) => self.take_executor_event(event, state, events),
             Message::Looked(looks) => self.take_looks(looks, state, events),
+            Message::ForgetNode(node, caller, reply) => _ = reply.send(self.forget_node(&node, &caller)),
             Message::DryRun(ask, caller, reply) => _ = reply.send(self.candidate(*ask, &caller, state).map(Box::new)),
             Message::Explain(id, caller, reply) => _ = reply.send(self.explain(id, &caller, state)),
             Message::Drain(drain, caller, reply) => _ = reply.send(self.drain(&drain, &caller, state, events)),

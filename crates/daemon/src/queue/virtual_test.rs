@@ -106,7 +106,7 @@ struct VirtualPlatform {
     executor: FakeExecutor,
     told: Receiver<Message>,
     requests: RunRequests,
-    /// Arrivals ahead.
+    /// The arrivals that are still to come.
     ahead: BTreeMap<(u64, u64), usize>,
     /// Nodes that are lost or come back, ahead.
     outages: BTreeMap<(u64, usize), bool>,
@@ -494,6 +494,13 @@ fn any_case() -> impl Strategy<Value = Case> {
     })
 }
 
+/// Both nodes are lost in the same moment, with jobs on each of them and perhaps on both.
+fn any_double_loss() -> impl Strategy<Value = Case> {
+    let outages = (5_u64..20, 1_u64..15, 1_u64..15)
+        .prop_map(|(from, first, second)| [first, second].map(|length| Some((from, from + length))));
+    (any_case(), outages).prop_map(|(case, outages)| Case { outages, ..case })
+}
+
 /// Every policy, and the mechanisms it can be tried under.
 fn settings() -> Vec<(String, Option<u64>)> {
     let short = |name: &str| match name {
@@ -521,24 +528,35 @@ fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4)
 }
 
+/// Under every policy, the daemon starts the same jobs on the same GPUs at the same moments as the simulator, restarted or not.
+fn same_starts(case: &Case, every: u64) -> Result<(), TestCaseError> {
+    for (policy, round) in settings() {
+        let setting = Setting { policy: &policy, round };
+        // A live queue has estimates, and no truth beside them.
+        let honest = |ask: &Ask| Ask { says: ask.runs, ..ask.clone() };
+        let mut case = case.clone();
+        if policy.starts_with("lag-srsf") {
+            case.asks = case.asks.iter().map(honest).collect();
+        }
+        let simulated = starts_of_the_simulator(&case, setting);
+        prop_assert_eq!(&starts_of_the_daemon(&case, setting, None), &simulated, "{:?}", setting);
+        let restarted = starts_of_the_daemon(&case, setting, Some(every));
+        prop_assert_eq!(&restarted, &simulated, "{:?}, restarted after every {} waits", setting, every);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 40, ..ProptestConfig::with_cases(cases()) })]
 
     #[test]
     fn the_daemon_decides_as_the_simulator_does_restarts_or_not(case in any_case(), every in 2_u64..9) {
-        for (policy, round) in settings() {
-            let setting = Setting { policy: &policy, round };
-            // A live queue has estimates, and no truth beside them.
-            let honest = |ask: &Ask| Ask { says: ask.runs, ..ask.clone() };
-            let mut case = case.clone();
-            if policy.starts_with("lag-srsf") {
-                case.asks = case.asks.iter().map(honest).collect();
-            }
-            let simulated = starts_of_the_simulator(&case, setting);
-            prop_assert_eq!(&starts_of_the_daemon(&case, setting, None), &simulated, "{:?}", setting);
-            let restarted = starts_of_the_daemon(&case, setting, Some(every));
-            prop_assert_eq!(&restarted, &simulated, "{:?}, restarted after every {} waits", setting, every);
-        }
+        same_starts(&case, every)?;
+    }
+
+    #[test]
+    fn the_daemon_decides_as_the_simulator_does_when_two_nodes_are_lost_at_once(case in any_double_loss(), every in 2_u64..9) {
+        same_starts(&case, every)?;
     }
 }
 

@@ -58,6 +58,8 @@ pub struct View {
     pub jobs: BTreeMap<u64, Arc<JobRecord>>,
     /// The GPUs as last seen.
     pub gpus: Vec<api::Gpu>,
+    /// The machines whose GPUs are used.
+    pub nodes: Vec<api::NodeView>,
     /// The policy in force.
     pub policy: String,
     /// Whether nothing is started.

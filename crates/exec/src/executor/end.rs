@@ -3,10 +3,12 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ExitRecord;
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RunEnd {
     /// The run's supervisor wrote down how it ended.
     Ended(Box<ExitRecord>),
@@ -28,14 +30,14 @@ impl RunEnd {
 }
 
 /// Why nobody can say how a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LostCause {
     /// The run's supervisor was killed.
     SupervisorKilled,
     /// The run's directory was removed.
-    DirectoryGone(PathBuf),
+    DirectoryGone(#[serde(with = "super::os_path")] PathBuf),
     /// The run's directory belongs to another run, which had the same number in another database.
-    AnotherRun(PathBuf),
+    AnotherRun(#[serde(with = "super::os_path")] PathBuf),
     /// The run's node is gone for good.
     NodeGone(String),
 }

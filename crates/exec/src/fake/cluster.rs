@@ -101,7 +101,7 @@ struct Cluster {
 pub struct FakeStart {
     /// When it began, in nanoseconds.
     pub at_ns: u64,
-    /// The run.
+    /// The run that began.
     pub run: RunKey,
     /// Its nodes and devices.
     pub places: Vec<Place>,

@@ -67,9 +67,9 @@ pub struct Choice {
 
 /// A policy to be judged: its name, its network, and the vectors of its layers.
 pub struct Judged {
-    /// The name.
+    /// The policy's name in the tables.
     pub name: String,
-    /// The network.
+    /// The policy's network.
     pub network: PolicyNetwork,
     /// The layers' vectors.
     pub vocabulary: Vocabulary,
@@ -124,13 +124,17 @@ pub fn leave_one_out(tables: &[Table], seeds: u64, policies: &[Judged]) -> Resul
 
 /// The triple with the highest mean accuracy in the other tables that are kept and have the same actions.
 fn best_fixed(tables: &[Table], place: usize, keep: impl Fn(usize) -> bool) -> Option<Triple> {
-    let own = &tables[place];
-    let others = (0..tables.len()).filter(|other| *other != place && keep(*other));
-    let others = others.filter(|other| tables[*other].actions() == own.actions()).collect::<Vec<_>>();
+    let others = tables.iter().enumerate().filter(|(other, _)| *other != place && keep(*other));
+    best_fixed_of(&others.map(|(_, table)| table).collect::<Vec<_>>(), &tables[place])
+}
+
+/// The triple with the highest mean accuracy in those of some tables that have the same actions as this one.
+pub(super) fn best_fixed_of(tables: &[&Table], own: &Table) -> Option<Triple> {
+    let others = tables.iter().filter(|other| other.actions() == own.actions()).collect::<Vec<_>>();
     if others.is_empty() {
         return None;
     }
-    let mean = |run: usize| others.iter().map(|other| tables[*other].runs[run].accuracy).sum::<f64>();
+    let mean = |run: usize| others.iter().map(|other| other.runs[run].accuracy).sum::<f64>();
     let best = (0..own.runs.len()).fold(0, |best, run| if mean(run) > mean(best) { run } else { best });
     Some(triple_at(best, own.actions()))
 }

@@ -11,7 +11,7 @@ pub enum Allocation {
     Up,
     /// Fewer GPUs: the network must become smaller.
     Down,
-    /// No change.
+    /// The job keeps the GPUs that it has.
     Same,
 }
 
@@ -63,6 +63,15 @@ pub fn multiplications(architecture: &Architecture) -> f64 {
 }
 
 impl Cost {
+    /// The name, as it is typed and written in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Recorded => "recorded",
+            Self::Arithmetic => "arithmetic",
+            Self::Wall => "wall",
+        }
+    }
+
     /// Seconds of one training epoch. An epoch of the network before it grew takes the study's time, whatever the dataset.
     pub fn epoch_s(self, base: &Architecture, grown: &Architecture) -> f64 {
         match self {
@@ -138,7 +147,7 @@ impl JobClock {
         self.started.map_or(self.simulated_s, |started| started.elapsed().as_secs_f64())
     }
 
-    /// Seconds left.
+    /// The seconds that are left of the job's budget.
     pub fn time_left(&self) -> f64 {
         (self.budget_s - self.elapsed()).max(0.0)
     }

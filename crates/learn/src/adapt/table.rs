@@ -41,7 +41,7 @@ pub enum TableError {
 /// One triple of a table, averaged over its seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRun {
-    /// The actions.
+    /// The three actions of the run.
     pub actions: Triple,
     /// The accuracy after the last epoch.
     pub accuracy: f64,
@@ -49,6 +49,10 @@ pub struct RecordedRun {
     pub settled: f64,
     /// Seconds left before each decision.
     pub time_left_s: [f64; DECISIONS],
+    /// The settled accuracy for each seed, in the order of the seeds.
+    pub settled_by_seed: Vec<f64>,
+    /// The accuracy after the last epoch for each seed.
+    pub accuracy_by_seed: Vec<f64>,
 }
 
 /// A whole table.
@@ -214,6 +218,8 @@ fn mean_run(actions: Triple, seeds: &BTreeMap<String, BTreeMap<Triple, RecordedR
         accuracy: mean(&|run| run.accuracy),
         settled: mean(&|run| run.settled),
         time_left_s: std::array::from_fn(|step| mean(&|run| run.time_left_s[step])),
+        settled_by_seed: seeds.values().map(|runs| runs[&actions].settled).collect(),
+        accuracy_by_seed: seeds.values().map(|runs| runs[&actions].accuracy).collect(),
     }
 }
 
@@ -238,6 +244,7 @@ fn settle(tables: &mut [Table], path: &Path) -> Result<(), TableError> {
             if let Some(curve) = curves.get(&(name.clone(), run.actions)) {
                 let last = &curve[curve.len().saturating_sub(SETTLED_EPOCHS)..];
                 run.settled = last.iter().sum::<f64>() / last.len() as f64;
+                run.settled_by_seed = vec![run.settled];
             }
         }
     }
@@ -341,7 +348,14 @@ impl Sheet {
             key: (architecture.kind.name().to_owned(), self.text(record, "scenario")?.to_owned()),
             architecture,
             seed,
-            run: RecordedRun { actions, accuracy, settled, time_left_s },
+            run: RecordedRun {
+                actions,
+                accuracy,
+                settled,
+                time_left_s,
+                settled_by_seed: vec![settled],
+                accuracy_by_seed: vec![accuracy],
+            },
             total_s,
             line: record.position().map_or(0, csv::Position::line),
         })
@@ -429,5 +443,6 @@ pub(crate) mod tests {
         let table = read(&file).unwrap().remove(0);
         assert_eq!(table.seeds, 2);
         assert!((table.run([1, 2, 3]).accuracy - 0.5).abs() < 1e-12);
+        assert_eq!(table.run([1, 2, 3]).accuracy_by_seed, [0.4, 0.6]);
     }
 }

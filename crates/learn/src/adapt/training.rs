@@ -8,6 +8,7 @@ use super::images::{Dataset, Images};
 use super::job::{Allocation, ClockError, Cost, JobClock};
 use super::network::{Calibration, GrowingNetwork, Shrinking, SurgeryError};
 use super::table::DECISIONS;
+use super::timing::ROUNDING_S;
 use rota_core::random::RandomStream;
 use rota_nn::layers::Mode;
 use rota_nn::{cross_entropy, highest, softmax};
@@ -36,7 +37,7 @@ pub enum Manner {
 /// What a run is made of.
 #[derive(Clone, Debug)]
 pub struct RunSettings {
-    /// The model.
+    /// The model that is trained.
     pub model: ModelKind,
     /// The study's way or ours.
     pub manner: Manner,
@@ -64,6 +65,10 @@ pub enum RunError {
     Structure(#[from] StructureError),
     #[error("a budget of {budget_s:.1} s is shorter than one scored epoch, which takes {epoch_s:.1} s")]
     TooShort { budget_s: f64, epoch_s: f64 },
+    #[error(
+        "the network may grow at {opens_s:.1} s, but its time ends at {budget_s:.1} s; give a later end or an earlier opening"
+    )]
+    OpensTooLate { opens_s: f64, budget_s: f64 },
     #[error("{0}")]
     Vocabulary(String),
     #[error("the policy chooses from {policy} actions, but the model has {model}")]
@@ -99,7 +104,7 @@ pub struct Question<'a> {
     pub now: &'a Architecture,
     /// Actions since the opening.
     pub before: &'a [usize],
-    /// Seconds left.
+    /// The seconds that are left of the job's budget.
     pub left_s: f64,
     /// All seconds of the job.
     pub total_s: f64,
@@ -121,7 +126,7 @@ pub enum EpochEnd {
 pub struct Run {
     settings: RunSettings,
     clock: JobClock,
-    /// The network.
+    /// The network as it is now.
     pub network: GrowingNetwork,
     base: Architecture,
     /// Copies from before each growth.
@@ -136,7 +141,7 @@ pub struct Run {
     pub actions: Vec<usize>,
     /// Seconds left when each of them was asked for.
     pub left_s: Vec<f64>,
-    /// Scored epochs.
+    /// The epochs that were trained and scored so far.
     pub epochs: Vec<ScoredEpoch>,
 }
 
@@ -282,7 +287,7 @@ impl Run {
 
     /// Trains and scores one epoch, unless a change comes or the time ends. An epoch that is sure not to be scored is not begun.
     pub fn epoch(&mut self, data: &Dataset) -> Result<EpochEnd, RunError> {
-        let doomed = self.settings.cost != Cost::Wall && self.clock.time_left() < self.epoch_s() - 1e-9;
+        let doomed = self.settings.cost != Cost::Wall && self.clock.time_left() < self.epoch_s() - ROUNDING_S;
         let opens_yet =
             self.settings.changes.iter().any(|(at_s, _)| *at_s > self.clock.elapsed() && *at_s < self.settings.budget_s);
         if doomed && !opens_yet {
@@ -378,6 +383,11 @@ impl Run {
     /// The accuracy after the last scored epoch.
     pub fn accuracy(&self) -> f64 {
         self.epochs.last().map_or(0.0, |epoch| epoch.test_accuracy)
+    }
+
+    /// Seconds since the run began.
+    pub fn elapsed_s(&self) -> f64 {
+        self.clock.elapsed()
     }
 
     /// The network before it grew.

@@ -140,7 +140,7 @@ impl Ledger {
     }
 }
 
-/// The environment.
+/// An environment in which the agent chooses the next job of a simulated queue.
 pub struct Queue {
     scenario: Scenario,
     episodes: Episodes,

@@ -32,7 +32,7 @@ pub enum StepError {
     /// A choice that is not legal.
     #[error("environment {environment}: action {choice} is not legal; its mask says which are")]
     Choice {
-        /// The environment.
+        /// The environment's place among the others.
         environment: usize,
         /// What was chosen.
         choice: i64,
@@ -40,7 +40,7 @@ pub enum StepError {
     /// The episode is over.
     #[error("environment {environment}: its episode is over; reset it")]
     Over {
-        /// The environment.
+        /// The environment's place among the others.
         environment: usize,
     },
 }

@@ -1,13 +1,11 @@
-//! A convolution of 3×3 with stride 1: the windows of a few images are laid out as a matrix, which is multiplied by the weights.
+//! A convolution of 3×3 with stride 1, as a sum of shifted planes ([`super::planes`]).
 
 use super::parameter::Parameter;
+use super::planes::{Geometry, KERNEL, Workbench, add_products, pack};
 use super::stack::Shape;
-use crate::matrix::{Matrix, Product, multiply};
 
-/// Numbers in the windows that are laid out at once: they should stay in the processor's second cache.
-const WINDOWS: usize = 1 << 17;
-/// Weights from one input channel to one output channel.
-const KERNEL: usize = 9;
+/// Numbers of the planes that are worked on at once: they should stay in the processor's second cache.
+const CACHED: usize = 1 << 16;
 
 /// A convolution. Its weights lie as `PyTorch` keeps them: outputs × inputs × 3 × 3.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,11 +16,11 @@ pub struct Convolution {
     pub outputs: usize,
     /// Rows and columns of zeros around the image.
     pub padding: usize,
-    /// The weights.
+    /// The weights: one window for each pair of channels.
     pub weights: Parameter,
     /// One number for each output channel.
     pub biases: Parameter,
-    windows: Vec<f32>,
+    bench: Box<Workbench>,
 }
 
 impl Convolution {
@@ -30,7 +28,7 @@ impl Convolution {
     pub fn new(inputs: usize, outputs: usize, padding: usize, weights: Vec<f32>, biases: Vec<f32>) -> Self {
         debug_assert_eq!((weights.len(), biases.len()), (inputs * outputs * KERNEL, outputs));
         let (weights, biases) = (Parameter::new(weights), Parameter::new(biases));
-        Self { inputs, outputs, padding, weights, biases, windows: Vec::new() }
+        Self { inputs, outputs, padding, weights, biases, bench: Box::default() }
     }
 
     /// A convolution that gives back what it reads: as many channels out as in, padding 1.
@@ -48,25 +46,27 @@ impl Convolution {
         Shape { channels: self.outputs, height: side(input.height), width: side(input.width) }
     }
 
-    /// Images that are laid out at once.
-    fn stretch(&self, pixels: usize) -> usize {
-        (WINDOWS / (self.inputs * KERNEL * pixels).max(1)).max(1)
+    /// The images of a batch in stretches that are worked on at once.
+    fn stretches(&self, batch: usize, geometry: Geometry) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
+        let length = (CACHED / (self.inputs.max(self.outputs) * geometry.plane).max(1)).max(1);
+        (0..batch).step_by(length).map(move |first| first..batch.min(first + length))
+    }
+
+    fn weight(&self, output: usize, input: usize, place: usize) -> f32 {
+        self.weights.values[(output * self.inputs + input) * KERNEL + place]
     }
 
     pub(super) fn forward(&mut self, input: &[f32], batch: usize, shape: Shape, output: &mut Vec<f32>) {
-        let pixels = self.shape(shape).pixels();
+        let (geometry, out) = (Geometry::new(shape, self.padding), self.shape(shape));
         output.clear();
-        for bias in &self.biases.values {
-            output.resize(output.len() + batch * pixels, *bias);
-        }
-        let depth = self.inputs * KERNEL;
-        let stretch = self.stretch(pixels);
-        for first in (0..batch).step_by(stretch) {
-            let images = stretch.min(batch - first);
-            self.lay_out(input, batch, shape, first, images);
-            let weights = Matrix::new(&self.weights.values, self.outputs, depth);
-            let windows = Matrix::new(&self.windows, depth, images * pixels);
-            multiply(weights, windows, Product::IsAdded, &mut output[first * pixels..], batch * pixels);
+        output.resize(self.outputs * batch * out.pixels(), 0.0);
+        let packed = pack(self.inputs, self.outputs, |output, input, place| self.weight(output, input, place));
+        for images in self.stretches(batch, geometry) {
+            let Workbench { input: planes, summed, .. } = &mut *self.bench;
+            planes.read(input, batch, images.clone(), geometry);
+            summed.correlate(planes, &packed, self.outputs, images.len(), geometry);
+            let biases = &self.biases.values;
+            summed.write(output, batch, images, geometry.holding(out), |channel| biases[channel]);
         }
     }
 
@@ -79,94 +79,28 @@ impl Convolution {
         slopes: &[f32],
         mut input_slopes: Option<&mut Vec<f32>>,
     ) {
-        let pixels = self.shape(shape).pixels();
-        let depth = self.inputs * KERNEL;
-        let stretch = self.stretch(pixels);
+        let (geometry, out) = (Geometry::new(shape, self.padding), self.shape(shape));
         self.weights.gradient.fill(0.0);
-        for (gradient, channel) in self.biases.gradient.iter_mut().zip(slopes.chunks_exact(batch * pixels)) {
+        for (gradient, channel) in self.biases.gradient.iter_mut().zip(slopes.chunks_exact((batch * out.pixels()).max(1))) {
             *gradient = super::batch_norm::sum(channel);
         }
         if let Some(input_slopes) = &mut input_slopes {
             input_slopes.clear();
             input_slopes.resize(input.len(), 0.0);
         }
-        for first in (0..batch).step_by(stretch) {
-            let images = stretch.min(batch - first);
-            self.lay_out(input, batch, shape, first, images);
-            let own = Matrix::strided(&slopes[first * pixels..], self.outputs, images * pixels, batch * pixels);
-            let windows = Matrix::new(&self.windows, depth, images * pixels).transposed();
-            multiply(own, windows, Product::IsAdded, &mut self.weights.gradient, depth);
+        // The way back reads the kernel from its end.
+        let packed = pack(self.outputs, self.inputs, |input, output, place| self.weight(output, input, KERNEL - 1 - place));
+        for images in self.stretches(batch, geometry) {
+            let Workbench { input: planes, slopes: own, summed } = &mut *self.bench;
+            planes.read(input, batch, images.clone(), geometry);
+            own.read_back(slopes, batch, images.clone(), geometry.holding(out));
+            let sizes = (self.outputs, self.inputs);
+            add_products(&mut self.weights.gradient, own, planes, sizes, images.len(), geometry);
             if let Some(input_slopes) = &mut input_slopes {
-                let weights = Matrix::new(&self.weights.values, self.outputs, depth).transposed();
-                multiply(weights, own, Product::Replaces, &mut self.windows, images * pixels);
-                self.gather(input_slopes, batch, shape, first, images);
+                summed.correlate(own, &packed, self.inputs, images.len(), geometry);
+                summed.write(input_slopes, batch, images, geometry, |_| 0.0);
             }
         }
-    }
-
-    /// The columns of an output row that a column of the kernel reads from inside the image, and the first column it reads.
-    fn inside(&self, offset: usize, width: usize, out_width: usize) -> (usize, usize, usize) {
-        let from = self.padding.saturating_sub(offset);
-        let to = (width + self.padding).saturating_sub(offset).min(out_width);
-        (from, to, from + offset - self.padding.min(from + offset))
-    }
-
-    /// Calls for every window row of some images: where its numbers stand among the windows, and which row of the input they come from.
-    /// `None` says that the row lies in the padding.
-    fn rows(
-        &self,
-        batch: usize,
-        shape: Shape,
-        first: usize,
-        images: usize,
-        mut tell: impl FnMut(usize, Option<usize>, (usize, usize, usize)),
-    ) {
-        let out = self.shape(shape);
-        let mut place = 0;
-        for channel in 0..self.inputs {
-            for kernel in 0..KERNEL {
-                let (down, across) = (kernel / 3, kernel % 3);
-                let inside = self.inside(across, shape.width, out.width);
-                for image in first..first + images {
-                    let base = (channel * batch + image) * shape.pixels();
-                    for row in 0..out.height {
-                        let read = (row + down).checked_sub(self.padding).filter(|read| *read < shape.height);
-                        tell(place, read.map(|read| base + read * shape.width), inside);
-                        place += out.width;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Lays the windows of some images out: a row for each input channel and kernel place, a column for each output pixel.
-    fn lay_out(&mut self, input: &[f32], batch: usize, shape: Shape, first: usize, images: usize) {
-        let out = self.shape(shape);
-        let mut windows = std::mem::take(&mut self.windows);
-        windows.resize(self.inputs * KERNEL * images * out.pixels(), 0.0);
-        self.rows(batch, shape, first, images, |place, read, (from, to, start)| {
-            let target = &mut windows[place..place + out.width];
-            match read {
-                Some(read) => {
-                    target[..from].fill(0.0);
-                    target[from..to].copy_from_slice(&input[read + start..read + start + (to - from)]);
-                    target[to..].fill(0.0);
-                }
-                None => target.fill(0.0),
-            }
-        });
-        self.windows = windows;
-    }
-
-    /// Adds the slopes of the windows to those of the pixels they were read from.
-    fn gather(&self, input_slopes: &mut [f32], batch: usize, shape: Shape, first: usize, images: usize) {
-        let windows = &self.windows;
-        self.rows(batch, shape, first, images, |place, read, (from, to, start)| {
-            if let Some(read) = read {
-                let target = &mut input_slopes[read + start..read + start + (to - from)];
-                target.iter_mut().zip(&windows[place + from..place + to]).for_each(|(slope, own)| *slope += own);
-            }
-        });
     }
 }
 

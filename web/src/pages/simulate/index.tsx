@@ -6,6 +6,7 @@ import type { PolicyInfo, Simulation, SimulationAsk } from "../../api/contract";
 import { useAnswer } from "../../parts/answer";
 import { Empty, Loading, Trouble } from "../../parts/notice";
 import { say } from "../../parts/toast";
+import { MachineBadge } from "../../parts/virtual";
 import { go, route } from "../../route";
 import { SimulationForm } from "./form";
 import { Results } from "./results";
@@ -86,7 +87,9 @@ export function Simulate() {
     <>
       <div class="section-head">
         <h1>Simulate</h1>
-        <p class="quiet-text">What would have happened under another policy, or on other GPUs</p>
+        <p class="quiet-text">
+          What would have happened under another policy, or on other GPUs <MachineBadge />
+        </p>
       </div>
       <div class="simulate">
         {policies.value ? (

@@ -44,6 +44,12 @@ pub struct UpArgs {
     /// A second port on loopback for clients of watchmen [without a number: 62333]
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "62333")]
     pub watchmen_port: Option<u16>,
+    /// A port for `rota worker` on other machines; 0 takes any free one
+    #[arg(long, value_name = "N")]
+    pub workers_port: Option<u16>,
+    /// The address of that port [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDR", requires = "workers_port")]
+    pub workers_bind: Option<IpAddr>,
     /// The policy (`rota policies` lists them)
     #[arg(long, value_name = "P")]
     pub policy: Option<String>,

@@ -124,7 +124,7 @@ pub struct SubmitArgs {
     /// How long it trains, as 90, 15m or 2h, all its runs together: told to the job (`rota.adapt`), which ends by itself
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub budget: Option<f64>,
-    /// Offer it up to so many GPUs beyond its own while nobody waits for them; it is asked to give them back, and has its grace time for that
+    /// Offer the job up to this many more GPUs while no other job needs them; it is asked to give them back, and has its grace time for that
     #[arg(long, value_name = "N", default_value_t = 0, requires = "budget")]
     pub extra_gpus: u32,
     /// It is a script with Gavel's iterator: it gets the variables and arguments that Gavel's dispatcher gives, a process for each GPU,

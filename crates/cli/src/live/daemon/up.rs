@@ -9,6 +9,7 @@ use rota_daemon::api::{Drain, Status};
 use rota_daemon::config::Mechanism;
 use rota_daemon::{Config, Options, Ready, ServeError};
 use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -23,6 +24,10 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     }
     if args.watchmen_port.is_some() {
         config.watchmen.port = args.watchmen_port;
+    }
+    if let Some(port) = args.workers_port {
+        let ip = args.workers_bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        config.workers.listen = Some((ip, port).into());
     }
     if let Some(policy) = &args.policy {
         config.policy.clone_from(policy);
@@ -78,7 +83,11 @@ fn greeting(ready: &Ready) -> String {
     };
     let http = ready.http.as_ref().map_or_else(String::new, |url| format!(", {url}"));
     let watchmen = ready.watchmen.map_or_else(String::new, |address| format!(", watchmen http://{address}"));
-    format!("rota is ready: socket {}{http}{watchmen}, {gpus}", ready.socket.display())
+    let workers = ready
+        .workers
+        .as_ref()
+        .map_or_else(String::new, |(address, token)| format!(", workers on {address} with {}", token.display()));
+    format!("rota is ready: socket {}{http}{watchmen}{workers}, {gpus}", ready.socket.display())
 }
 
 /// Starts the daemon as a process of its own, and waits until it is ready or has said why not.
@@ -100,6 +109,12 @@ fn detach(args: &UpArgs) -> anyhow::Result<()> {
     }
     if let Some(port) = args.watchmen_port {
         command.arg("--watchmen-port").arg(port.to_string());
+    }
+    if let Some(port) = args.workers_port {
+        command.arg("--workers-port").arg(port.to_string());
+    }
+    if let Some(bind) = &args.workers_bind {
+        command.arg("--workers-bind").arg(bind.to_string());
     }
     if let Some(policy) = &args.policy {
         command.arg("--policy").arg(policy);

@@ -31,7 +31,7 @@ impl Site {
         let samples = archive.samples(from_s, crate::clock::wall_ns() / 1_000_000_000)?;
         let jobs = records.into_iter().map(|record| {
             let (believed_seconds, share_milli, memory_mib) = self.estimates.of(&record);
-            let ask = api::Submit { command: Arc::new(record.command_in_short()), ..record.spec.ask.clone() };
+            let ask = api::Submit { command: Arc::new(record.command_in_short()), ..(*record.spec.ask).clone() };
             let runs = runs.remove(&record.id).unwrap_or_default();
             let first_start = runs.first().map(|run| run.start_ns);
             api::PastJob {
