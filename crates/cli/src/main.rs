@@ -16,6 +16,7 @@ mod simulate;
 mod slurm;
 mod sweep;
 mod traces;
+mod whatif;
 
 use args::{Cli, Command};
 use rota_daemon::api::JobVerb;
@@ -52,6 +53,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Complete { words } => return live::complete::complete(words),
         Command::Sim(args) => simulate::run(args),
         Command::Sweep(args) => sweep::run(args),
+        Command::WhatIf(args) => whatif::run(args),
         Command::Trace(args) => traces::run(args),
         Command::Import(args) => slurm::import(args),
         Command::Alloc(args) => allocate::run(args),

@@ -442,6 +442,18 @@ impl Config {
         set.map_or(rota_engine::MinRun::Restarts(ROUND_RESTARTS_MIN as u32), rota_engine::MinRun::For)
     }
 
+    /// How the scheduler is set, for those who replay its past.
+    pub fn scheduler_settings(&self) -> crate::api::SchedulerSettings {
+        crate::api::SchedulerSettings {
+            policy: self.policy.clone(),
+            seed: self.seed,
+            place: self.place.clone(),
+            round_seconds: self.round().map(Span::seconds),
+            restart_seconds: self.jobs.restart_seconds,
+            min_run_seconds: self.jobs.min_run_seconds,
+        }
+    }
+
     /// How the placer chooses among GPUs.
     pub fn score(&self) -> Score {
         self.place.parse().unwrap_or(Score::Consolidate)

@@ -222,7 +222,9 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
             http: ports.http.clone(),
             started_at: rfc3339(wall_ns()),
             driver: driver.clone(),
+            scheduler: config.scheduler_settings(),
         },
+        learned: forecast::learned::SharedLearned::default(),
         simulations: Simulations::new(options.program, &state_dir, config.sharing.throughputs.as_deref())
             .map_err(doing("simulations"))?,
         state_dir: state_dir.clone(),
@@ -246,7 +248,9 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox.clone())
         .map_err(doing("watching GPUs"))?;
-    forecast::forecaster::start(Arc::clone(&board), site.archives.another()?, inbox.clone()).map_err(doing("forecasts"))?;
+    let (learned, believed) = (site.learned.clone(), site.estimates.clone());
+    forecast::forecaster::start(Arc::clone(&board), site.archives.another()?, inbox.clone(), learned, believed)
+        .map_err(doing("forecasts"))?;
     if let (Some(slurm), Some(workers), Some((address, token_file))) = (slurm, workers, workers_port.clone()) {
         slurm.keep(workers, address, token_file, program, Arc::clone(&board), inbox.clone())?;
     }

@@ -2,6 +2,7 @@
 
 use super::{
     AdaptArgs, AllocArgs, ImportArgs, LearnArgs, PoliciesArgs, PredictArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs,
+    WhatIfArgs,
 };
 use crate::live::args::{
     BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DemoArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs,
@@ -62,7 +63,7 @@ const TOPICS: &[(&str, &[&str])] = &[
     ("Change jobs", &["cancel", "hold", "release", "retry", "priority"]),
     ("Look back", &["report", "history", "record"]),
     ("Look after the queue", &["policy", "drain", "resume", "token", "notify", "config", "backup", "restore", "check"]),
-    ("Simulate and learn", &["sim", "sweep", "trace", "import", "policies", "alloc", "throughputs", "learn", "adapt"]),
+    ("Simulate and learn", &["whatif", "sim", "sweep", "trace", "import", "policies", "alloc", "throughputs", "learn", "adapt"]),
     ("Set up the shell", &["completions", "man"]),
 ];
 
@@ -100,6 +101,9 @@ const WIDTH_MAX: usize = 100;
 pub enum Command {
     /// Simulate policies on a workload and compare them
     Sim(SimArgs),
+    /// Say what other policies, GPUs or habits would have changed about past jobs
+    #[command(name = "whatif")]
+    WhatIf(WhatIfArgs),
     /// Simulate a grid of policies, clusters, loads and seeds on all cores
     Sweep(SweepArgs),
     /// Look into, convert and generate traces

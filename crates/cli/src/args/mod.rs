@@ -10,6 +10,7 @@ mod predict;
 mod simulate;
 mod throughputs;
 mod traces;
+mod whatif;
 
 pub use adapt::{
     AdaptArgs, AdaptBenchArgs, AdaptEvaluateArgs, AdaptLearnArgs, AdaptPlotArgs, AdaptRunArgs, AdaptSweepArgs, AdaptVerb,
@@ -28,3 +29,4 @@ pub use throughputs::{
 pub use traces::{
     ConvertArgs, GenArgs, ImportArgs, ImportSource, InfoArgs, RunTraceArgs, SacctArgs, TraceArgs, TraceCommand, WrittenFormat,
 };
+pub use whatif::{SharingWord, WhatIfArgs};

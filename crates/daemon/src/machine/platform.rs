@@ -147,6 +147,8 @@ impl From<DeviceLook> for Look {
 pub enum Message {
     /// A copy of the queue is asked for, to be run forward.
     Fork(crate::forecast::fork::ForkSender),
+    /// A user asks what would become of a job, without submitting it.
+    DryRun(Box<api::Submit>, Caller, Reply<Box<crate::forecast::changes::Candidate>>),
     /// A user submits jobs.
     Submit(Box<api::Submit>, Caller, Reply<api::Submitted>),
     /// A process claims GPUs for itself.

@@ -100,13 +100,8 @@ fn enter_shows_what_stands_in_a_jobs_way() {
     let blocker =
         Blocker { kind: "gpu".to_owned(), text: "GPU 0 is held by job 17".to_owned(), gpu: Some(0), job: Some(17), pid: None };
     let earliest_start = Some("2026-11-16T12:30:00Z".to_owned());
-    let why = Explanation {
-        id: 18,
-        state: JobState::Waiting,
-        reason: "needs 1 GPU".to_owned(),
-        blockers: vec![blocker],
-        earliest_start,
-    };
+    let plain = Explanation::plain(18, JobState::Waiting, "needs 1 GPU".to_owned());
+    let why = Explanation { blockers: vec![blocker], earliest_start, ..plain };
     app.take(News::Explained(18, Ok(why)));
     let rows = shown(&mut app, 80, 24);
     assert!(rows[1].starts_with("── job 18 · evaluate · waiting ──"), "{}", rows[1]);
