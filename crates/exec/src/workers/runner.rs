@@ -23,7 +23,7 @@ use crate::executor::{
     Adoption, Executor, ExecutorEvent, KnownRun, RunEnd, RunIdentity, RunKey, RunRequest, StartError, Started, Stop,
 };
 use crate::local::chain;
-use crate::local::run_dir::{RunDir, SPEC, unseal};
+use crate::local::run_directory::run_dir::{RunDir, SPEC, unseal};
 use crate::local::watch::dir_in;
 use crate::{LocalExecutor, RunSpec};
 
