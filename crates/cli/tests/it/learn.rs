@@ -87,7 +87,7 @@ fn the_simulators_queue_is_trained_by_every_algorithm() {
 fn power_limits_are_chosen_that_save_energy_at_little_cost() {
     let folder = tempfile::tempdir().unwrap();
     let [trace, model] = ["jobs.csv", "energy.safetensors"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
-    let generated = ["trace", "gen", "--model", "poisson", "--jobs", "300", "--rate", "6", "--seed", "1", "-o", &trace];
+    let generated = ["trace", "gen", "--model", "poisson", "--jobs", "300", "--rate", "2.3", "--seed", "1", "-o", &trace];
     stdout(&generated);
     let trace = format!("trace:{trace}");
     let env = ["--env", &trace, "--cluster", "v100:8"];
