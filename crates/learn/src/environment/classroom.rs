@@ -250,8 +250,8 @@ impl Classroom {
             let (by_share, by_memory) = (free * 1e-6, free_mib / largest / largest);
             for ((share, memory_mib), alignment) in share.iter().zip(memory_mib).zip(&mut *alignment) {
                 let value = share * by_share + memory_mib * by_memory;
-                let is_better = (*share <= free) & (*memory_mib <= free_mib) & (value > *alignment);
-                *alignment = if is_better { value } else { *alignment };
+                let here = if *share <= free && *memory_mib <= free_mib { value } else { -1.0 };
+                *alignment = alignment.max(here);
             }
         }
         alignment[..*count].iter().any(|alignment| *alignment >= 0.0)

@@ -64,8 +64,8 @@ pub fn train(task: &Task, settings: &Settings, progress: &mut dyn FnMut(Point)) 
         }
         let surprise = (worth - expected).clamp(-10.0, 10.0);
         let rate = RATE * (0.1 + 0.9 * left as f32) * surprise;
-        let seen = row.iter().zip(&may_use).map(|(value, may_use)| value * may_use);
-        for (weight, value) in network.parameters_mut().iter_mut().zip(seen.chain([1.0])) {
+        let inputs = row.iter().zip(&may_use).map(|(value, may_use)| value * may_use);
+        for (weight, value) in network.parameters_mut().iter_mut().zip(inputs.chain([1.0])) {
             *weight += rate * value;
         }
         if step % JUDGE_EVERY == 0 || step == settings.steps {

@@ -59,12 +59,12 @@ pub fn play(
     let mut batch = Batch::unseen(Arc::clone(trace), choosing, sequences);
     batch.begin(seed);
     let first = batch.jobs.start;
-    let scored = |job: usize| {
+    let begun = |job: usize| {
         let row = batch.trace.row(job).iter();
         let still = row.zip(&weights.still).map(|(value, weight)| f64::from(*value) * weight).sum::<f64>();
         Scored { still, waiting: 0.0, at: f64::NAN }
     };
-    let mut scores = batch.jobs.clone().map(scored).collect::<Vec<_>>();
+    let mut scores = batch.jobs.clone().map(begun).collect::<Vec<_>>();
     let mut ends = Vec::new();
     let mut steps = 0;
     loop {
@@ -86,21 +86,21 @@ fn best(batch: &Batch, weights: &Weights, scores: &mut [Scored], first: usize, e
     }
     let mut best = (0, f64::NEG_INFINITY);
     for (place, &job) in batch.queue[..seen].iter().enumerate() {
-        let scored = &mut scores[job - first];
+        let known = &mut scores[job - first];
         let processors = batch.trace.jobs[job].processors;
-        if scored.at.to_bits() != batch.now.to_bits() {
+        if known.at.to_bits() != batch.now.to_bits() {
             let (submitted, estimate) = (batch.trace.jobs[job].submitted, batch.trace.jobs[job].estimate);
             let waited = batch.now - submitted;
-            scored.waiting = scored.still;
+            known.waiting = known.still;
             if weights.wait != 0.0 {
-                scored.waiting += weights.wait * f64::from(log(waited, 10.0));
+                known.waiting += weights.wait * f64::from(log(waited, 10.0));
             }
             if weights.slowdown != 0.0 {
-                scored.waiting += weights.slowdown * f64::from(log(waited / estimate.max(10.0), 5.0));
+                known.waiting += weights.slowdown * f64::from(log(waited / estimate.max(10.0), 5.0));
             }
-            scored.at = batch.now;
+            known.at = batch.now;
         }
-        let mut score = scored.waiting;
+        let mut score = known.waiting;
         if has_place && processors <= batch.free {
             score += weights.fits;
         } else if weights.earliest != 0.0 {
