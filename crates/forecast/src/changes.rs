@@ -350,8 +350,8 @@ pub fn changed(request: &NewJob, change: &Change, options: &ChangeOptions<'_>) -
 pub fn kinds(state: &State, subject: &Subject, request: &NewJob, options: &ChangeOptions<'_>) -> Vec<Vec<Change>> {
     let job = &request.job;
     let mut kinds = vec![(1..job.gpus).rev().map(Change::Gpus).collect::<Vec<_>>()];
-    let is_new = |name: &&Box<str>| !request.gpu_types.is_empty() && !request.gpu_types.contains(name);
-    let other_types = options.gpu_types.iter().filter(is_new).map(|name| vec![Change::GpuType(name.clone())]);
+    let others = options.gpu_types.iter().filter(|name| !request.gpu_types.is_empty() && !request.gpu_types.contains(name));
+    let other_types = others.map(|name| vec![Change::GpuType(name.clone())]);
     kinds.extend(other_types);
     if job.gpus > 1 && !job.any_type && options.gpu_types.len() > 1 {
         kinds.push(vec![Change::AnyType]);

@@ -25,8 +25,11 @@ pub fn page(whatif: &WhatIf) -> String {
     _ = writeln!(text, "<h2>The alternatives</h2>\n<div class=\"scroll\"><table>");
     for (position, row) in table(whatif).iter().enumerate() {
         let cell = if position == 0 { "th" } else { "td" };
-        let cells = row.iter().map(|value| format!("<{cell}>{}</{cell}>", escape(value))).collect::<String>();
-        _ = writeln!(text, "<tr>{cells}</tr>");
+        text.push_str("<tr>");
+        for value in row {
+            _ = write!(text, "<{cell}>{}</{cell}>", escape(value));
+        }
+        text.push_str("</tr>\n");
     }
     _ = writeln!(text, "</table></div>\n<h2>How long jobs waited</h2>\n<div class=\"scroll\">{}</div>", chart(whatif));
     _ = writeln!(text, "<h2>How it was made</h2>\n<ul>");
