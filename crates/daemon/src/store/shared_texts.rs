@@ -59,7 +59,7 @@ impl Writer<'_> {
             known
         } else {
             let (text, command_id) = self.common_part_of(spec)?;
-            self.known.last_ask.insert(LastAsk { ask: Arc::clone(&spec.ask), text, command_id })
+            &*self.known.last_ask.insert(LastAsk { ask: Arc::clone(&spec.ask), text, command_id })
         };
         Ok((spec_text::text(&known.text, spec).map_err(not_written)?, known.command_id))
     }
