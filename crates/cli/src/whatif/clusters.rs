@@ -80,7 +80,9 @@ pub fn with_fewer(cluster: &Cluster, spec: &str) -> anyhow::Result<Cluster> {
             let known = cluster.types.iter().map(|kind| kind.name.as_str()).collect::<Vec<_>>().join(", ");
             bail!("`{spec}`: the cluster has {} {name} to take; its types are {known}", taken.len());
         }
-        taken.into_iter().for_each(|gpu| stays[gpu] = false);
+        for gpu in taken {
+            stays[gpu] = false;
+        }
     }
     if !stays.contains(&true) {
         bail!("`{spec}`: no GPU would be left");

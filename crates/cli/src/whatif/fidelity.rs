@@ -27,24 +27,24 @@ pub struct Fidelity {
     pub distribution_distance: f64,
 }
 
-/// One job: its arrival, recorded wait and replayed wait, in seconds.
+/// One job: its arrival, and how long it waited for its first start, recorded and replayed; in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Replayed {
-    pub arrival_s: f64,
-    pub recorded_s: f64,
-    pub replayed_s: f64,
+pub struct JobWaits {
+    pub arrival: f64,
+    pub recorded: f64,
+    pub replayed: f64,
 }
 
 /// Compares a replay with what happened; `None` where no start is known.
-pub fn fidelity(policy: &str, jobs: &[Replayed]) -> Option<Fidelity> {
+pub fn fidelity(policy: &str, jobs: &[JobWaits]) -> Option<Fidelity> {
     if jobs.is_empty() {
         return None;
     }
     let count = jobs.len() as f64;
-    let mut errors = jobs.iter().map(|job| (job.replayed_s - job.recorded_s).abs()).collect::<Vec<_>>();
+    let mut errors = jobs.iter().map(|job| (job.replayed - job.recorded).abs()).collect::<Vec<_>>();
     errors.sort_by(f64::total_cmp);
-    let recorded = jobs.iter().map(|job| job.recorded_s).sum::<f64>();
-    let replayed = jobs.iter().map(|job| job.replayed_s).sum::<f64>();
+    let recorded = jobs.iter().map(|job| job.recorded).sum::<f64>();
+    let replayed = jobs.iter().map(|job| job.replayed).sum::<f64>();
     Some(Fidelity {
         policy: policy.to_owned(),
         jobs: jobs.len(),
@@ -64,13 +64,11 @@ fn at(sorted: &[f64], fraction: f64) -> f64 {
 }
 
 /// The part of the pairs that are in the same order. Jobs that started at one moment in either are in no order there.
-fn same_order(jobs: &[Replayed]) -> f64 {
+fn same_order(jobs: &[JobWaits]) -> f64 {
     // Times to the microsecond: sums of seconds differ by rounding.
     let micros = |seconds: f64| (seconds * 1e6).round() as i64;
-    let mut starts = jobs
-        .iter()
-        .map(|job| (micros(job.arrival_s + job.recorded_s), micros(job.arrival_s + job.replayed_s)))
-        .collect::<Vec<_>>();
+    let mut starts =
+        jobs.iter().map(|job| (micros(job.arrival + job.recorded), micros(job.arrival + job.replayed))).collect::<Vec<_>>();
     starts.sort_unstable();
     let pairs = jobs.len() as f64 * (jobs.len() as f64 - 1.0) / 2.0;
     if pairs == 0.0 {
@@ -105,13 +103,13 @@ fn swaps(values: &mut Vec<i64>) -> u64 {
 }
 
 /// The largest difference between the parts of jobs that waited at most so long.
-fn distance(jobs: &[Replayed]) -> f64 {
-    let sorted = |of: fn(&Replayed) -> f64| {
+fn distance(jobs: &[JobWaits]) -> f64 {
+    let sorted = |of: fn(&JobWaits) -> f64| {
         let mut values = jobs.iter().map(of).collect::<Vec<_>>();
         values.sort_by(f64::total_cmp);
         values
     };
-    let (recorded, replayed) = (sorted(|job| job.recorded_s), sorted(|job| job.replayed_s));
+    let (recorded, replayed) = (sorted(|job| job.recorded), sorted(|job| job.replayed));
     let mut largest = 0_usize;
     let mut below = 0;
     for (index, wait) in recorded.iter().enumerate() {
@@ -130,8 +128,8 @@ fn distance(jobs: &[Replayed]) -> f64 {
 mod tests {
     use super::*;
 
-    fn jobs(starts: &[(f64, f64)]) -> Vec<Replayed> {
-        let job = |(recorded, replayed): &(f64, f64)| Replayed { arrival_s: 0.0, recorded_s: *recorded, replayed_s: *replayed };
+    fn jobs(starts: &[(f64, f64)]) -> Vec<JobWaits> {
+        let job = |(recorded, replayed): &(f64, f64)| JobWaits { arrival: 0.0, recorded: *recorded, replayed: *replayed };
         starts.iter().map(job).collect()
     }
 

@@ -13,6 +13,7 @@ const PIECES_MIN: usize = 5;
 
 /// A mean difference over all jobs, in seconds, with its 95 % interval where there is enough time to draw from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "scripts read these names; the unit is last")]
 pub struct Difference {
     pub mean_s: f64,
     pub low_s: Option<f64>,

@@ -15,7 +15,7 @@ use crate::live::text::columns;
 use crate::output;
 use crate::simulate::sim::build_policy;
 use alternatives::{Alternative, Past, alternatives, bind};
-use fidelity::{Fidelity, Replayed, fidelity};
+use fidelity::{Fidelity, JobWaits, fidelity};
 use intervals::{Difference, Pieces, difference};
 use rayon::prelude::*;
 use recorded::{Recorded, the_past};
@@ -196,15 +196,15 @@ fn compare(past: &Past, recorded: &Recorded, choices: &[Alternative], simulated:
         fidelity,
         alternatives,
         notes,
-        recorded_waits_s: replayed.iter().map(|job| job.recorded_s).collect(),
+        recorded_waits_s: replayed.iter().map(|job| job.recorded).collect(),
     }
 }
 
-fn replayed(base: &Simulated, recorded: &Recorded) -> Vec<Replayed> {
+fn replayed(base: &Simulated, recorded: &Recorded) -> Vec<JobWaits> {
     let jobs = base.run.jobs.iter().zip(&base.bound.jobs).zip(&base.row_of);
     let job = |((record, job), row): ((&rota_report::JobOutcome, &rota_core::Job), &usize)| {
-        let replayed_s = record.first_start?.since(job.arrival).seconds();
-        Some(Replayed { arrival_s: job.arrival.seconds(), recorded_s: recorded.waits[*row]?.seconds(), replayed_s })
+        let replayed = record.first_start?.since(job.arrival).seconds();
+        Some(JobWaits { arrival: job.arrival.seconds(), recorded: recorded.waits[*row]?.seconds(), replayed })
     };
     jobs.filter_map(job).collect()
 }
@@ -288,7 +288,7 @@ fn fidelity_words(fidelity: Option<&Fidelity>) -> String {
     let error =
         found.error_of_waits.map_or_else(|| "no job waited".to_owned(), |error| format!("{:.1} % of the waits", 100.0 * error));
     format!(
-        "Replayed under {}, {:.1} % of all pairs of {} jobs start in the recorded order; the error is {error}, for the median job {}; \
+        "JobWaits under {}, {:.1} % of all pairs of {} jobs start in the recorded order; the error is {error}, for the median job {}; \
          mean wait {} replayed, {} recorded; the distributions of waits differ by {:.1} % at most.",
         found.policy,
         100.0 * found.start_order,
