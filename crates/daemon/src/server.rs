@@ -7,8 +7,6 @@ use crate::forecast;
 use crate::http::connections::raise_files;
 use crate::http::{Listener, Lists, Rates, Seats, Sessions, Site, Source, StatusBase, Streams, WatchmenRoutes, router, tls};
 use crate::lease::routes::LeaseService;
-use crate::lease::running_leases::{Checkpoints, RunningLeases};
-use crate::lease::token::LeaseKey;
 use crate::machine::inventory::Machine;
 use crate::machine::monitor;
 use crate::machine::platform::{Message, message_of};
@@ -19,7 +17,6 @@ use crate::queue::restore::{save_image, set_policy, take_inventory};
 use crate::queue::switches::Leave;
 use crate::queue::world::LiveWorld;
 use crate::simulate::simulations::Simulations;
-use crate::slurm;
 use crate::store::archives::Archives;
 use crate::store::{Access, Stamp, Store, StoreError};
 use crate::view::board::Board;
@@ -41,8 +38,10 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 mod executors;
+mod leases;
 
 use executors::{Executors, open_executor};
+use leases::{open_leases, serve_leases};
 
 /// What a daemon is started with.
 #[derive(Clone, Debug)]
@@ -159,8 +158,6 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     make_device_files(&devices, uid);
     let compute = source.modes()?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-    let cpu_slots = if config.jobs.cpu_slots == 0 { processors } else { config.jobs.cpu_slots };
     let board = Arc::new(Board::default());
     let (inbox, messages) = std::sync::mpsc::channel();
     let clock = SystemClock::from(first_moment(&mut store, &boot_id(), boot_ns())?);
@@ -168,14 +165,11 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let told = inbox.clone();
     let sink: rota_exec::EventSink = Arc::new(move |event| _ = told.send(message_of(event)));
     let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
-    let slurm = slurm::open(&config, &state_dir)?;
-    let promised = slurm.as_ref().map(slurm::Slurm::promised).unwrap_or_default();
-    let Executors { executor, workers_port, workers } =
+    let Executors { executor, workers_port, workers, slurm } =
         open_executor(settings, &config, (&devices, compute), leases.address(), &sink)?;
-    let executor = executor.promising(promised);
     let node = executor.node();
     let nodes = executor.inventory();
-    let machine = Machine::new(&host, &nodes, cpu_slots).with_entities(&config.users.entities);
+    let machine = Machine::new(&host, &nodes, cpu_slots(&config)).with_entities(&config.users.entities);
     where_there_is_room(remember_gpus(&mut store, &machine))?;
     let estimates = crate::memory::knowledge::estimates_of(&config, &machine);
     let requests = RunRequests::new(host.as_str().into(), &nodes, state_dir.clone(), &config);
@@ -183,11 +177,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let platform = SystemPlatform::new(clock, messages, executor, requests);
     let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
     let mut world = world.with_throughputs(options.throughputs).with_leases(Arc::clone(&leases)).with_registry(options.registry);
-    if access == Access::Alone {
-        world.note_full_disk(&database);
-    } else if crate::store::is_full(&database) {
-        world.note_store::<()>(&Err(StoreError::DiskFull(database.clone())));
-    }
+    note_disk(&mut world, access, &database);
 
     let runtime = new_runtime().map_err(doing("starting threads"))?;
     let _inside = runtime.enter();
@@ -241,9 +231,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     world.adopt();
     let mut session = world.restore().map_err(ServeError::Policy)?;
     ports.serve(&site, &config, &runtime);
-    let service = LeaseService { leases, board: Arc::clone(&board), inbox: inbox.clone() };
-    let routes = crate::lease::routes::routes(Arc::new(service)).into_make_service_with_connect_info::<SocketAddr>();
-    runtime.spawn(axum::serve(lease_port, routes).into_future());
+    serve_leases(&runtime, lease_port, LeaseService { leases, board: Arc::clone(&board), inbox: inbox.clone() });
 
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox.clone())
@@ -260,6 +248,21 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     ran?;
     clear_away(&socket, &state_dir, &site, runtime);
     Ok(())
+}
+
+/// The number of jobs without GPUs that run at once.
+fn cpu_slots(config: &Config) -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    if config.jobs.cpu_slots == 0 { processors } else { config.jobs.cpu_slots }
+}
+
+/// Tells the queue that the disk is full, where it is.
+fn note_disk(world: &mut LiveWorld<SystemPlatform>, access: Access, database: &Path) {
+    if access == Access::Alone {
+        world.note_full_disk(database);
+    } else if crate::store::is_full(database) {
+        world.note_store::<()>(&Err(StoreError::DiskFull(database.to_owned())));
+    }
 }
 
 /// The GPUs that are used, under the power cap that is set. The limits are put back when the guard is dropped.
@@ -297,20 +300,6 @@ fn local_settings(host: &str, state_dir: &Path, program: &Path, config: &Config,
         },
         files_max: files_before,
     }
-}
-
-/// The leases of jobs, and the port of the service that jobs ask about them.
-fn open_leases(
-    state_dir: &Path,
-    config: &Config,
-    clock: SystemClock,
-) -> Result<(Arc<RunningLeases>, std::net::TcpListener), ServeError> {
-    let key = LeaseKey::of(state_dir).map_err(doing("lease-key"))?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, config.lease_port));
-    let port = crate::lease::port::open(state_dir, config.lease_port).map_err(|source| ServeError::Port { address, source })?;
-    let address = port.local_addr().map_err(doing("lease port"))?;
-    let checkpoints = Checkpoints::new(state_dir, config);
-    Ok((Arc::new(RunningLeases::new(key, address, checkpoints, clock, config)), port))
 }
 
 fn open_store(database: &Path, policy: Option<&str>) -> Result<Store, StoreError> {

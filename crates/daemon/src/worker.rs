@@ -116,7 +116,9 @@ fn chosen(devices: Vec<Device>, only: &[String], gpu_type: Option<&str>) -> Vec<
         |device: &Device| only.is_empty() || only.iter().any(|name| *name == device.uuid || *name == device.index.to_string());
     let mut devices = devices.into_iter().filter(is_chosen).collect::<Vec<_>>();
     if let Some(kind) = gpu_type {
-        devices.iter_mut().for_each(|device| kind.clone_into(&mut device.kind));
+        for device in &mut devices {
+            kind.clone_into(&mut device.kind);
+        }
     }
     devices
 }

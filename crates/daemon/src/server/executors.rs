@@ -21,6 +21,8 @@ pub(super) struct Executors {
     pub workers_port: WorkersPort,
     /// What tells workers' nodes that they are gone, if there may be workers.
     pub workers: Option<WorkersHandle>,
+    /// Slurm, where the site wants it.
+    pub slurm: Option<slurm::Slurm>,
 }
 
 /// The executor of this machine, with these GPUs, and of workers. Jobs ask about their leases at an address of this machine.
@@ -32,7 +34,8 @@ pub(super) fn open_executor(
     sink: &EventSink,
 ) -> Result<Executors, ServeError> {
     let state_dir = settings.state_dir.clone();
-    let open = |listen| {
+    let slurm = slurm::open(config, &state_dir)?;
+    let open = |listen| -> Result<WorkerExecutor, ServeError> {
         let settings = WorkersSettings {
             state_dir: state_dir.clone(),
             listen,
@@ -51,5 +54,6 @@ pub(super) fn open_executor(
     let home = settings.node.clone();
     let local = LocalExecutor::new(settings, devices.to_vec(), modes, sink).map_err(doing("watching processes"))?;
     let executor = CompositeExecutor::new(home, local, workers).map_err(doing("starting threads"))?;
-    Ok(Executors { executor, workers_port, workers: handle })
+    let executor = executor.promising(slurm.as_ref().map(slurm::Slurm::promised).unwrap_or_default());
+    Ok(Executors { executor, workers_port, workers: handle, slurm })
 }

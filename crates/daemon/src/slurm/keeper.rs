@@ -30,7 +30,7 @@ const NODES_EVERY: Duration = Duration::from_secs(30);
 const NOTICE_SECONDS: u64 = 120;
 /// The shortest and the longest pause after something that Slurm refused or ended at once.
 const PAUSE_MIN: Duration = Duration::from_secs(30);
-const PAUSE_MAX: Duration = Duration::from_secs(3600);
+const PAUSE_MAX: Duration = Duration::from_hours(1);
 /// The last word on an allocation is believed this long after Slurm's kill time.
 const KILL_MARGIN_SECONDS: u64 = 2;
 
@@ -158,7 +158,7 @@ impl Keeper {
             }
             if !self.joined.contains(&allocation.number) && !allocation.is_given_back {
                 let log = self.book.folder().join(format!("a{}.log", allocation.number));
-                self.hold_off(format!(
+                self.hold_off(&format!(
                     "allocation {} ended before its workers had joined ({reason}); `{}` says more if the nodes can write there: the state \
                      directory must be seen by them under the same path",
                     allocation.number,
@@ -258,7 +258,7 @@ impl Keeper {
             self.leaving.insert(number);
             if !self.joined.contains(&number) {
                 let log = self.book.folder().join(format!("a{number}.log"));
-                self.hold_off(format!(
+                self.hold_off(&format!(
                     "the workers of allocation {number} did not join within {} s; they look for the daemon at {}, which is \
                      `engine.slurm.address`; `{}` says more",
                     idle_max.as_secs(),
@@ -308,7 +308,7 @@ impl Keeper {
         };
         wanted.extend(self.successors());
         for shape in shapes(&wanted, &supply, &self.parts.nodes, &self.parts.settings) {
-            if !self.submit(shape) {
+            if !self.submit(&shape) {
                 break;
             }
         }
@@ -362,7 +362,7 @@ impl Keeper {
     }
 
     /// Submits an allocation: first the intent, then the script, then `sbatch`.
-    fn submit(&mut self, shape: Shape) -> bool {
+    fn submit(&mut self, shape: &Shape) -> bool {
         let number = match self.book.intend(shape.clone(), now()) {
             Ok(number) => number,
             Err(error) => {
@@ -383,30 +383,30 @@ impl Keeper {
         };
         if let Err(error) = std::fs::write(script.path(), script.text()) {
             self.remember(|book| book.refused(number));
-            self.hold_off(format!("{}: {error}", script.path().display()));
+            self.hold_off(&format!("{}: {error}", script.path().display()));
             return false;
         }
         let (name, comment) = (format!("rota-{}-{number}", self.book.state()), comment_of(self.book.state(), number));
-        match self.parts.client.submit(&shape, &name, &comment, &script.path()) {
+        match self.parts.client.submit(shape, &name, &comment, &script.path()) {
             Ok(job) => {
                 self.remember(|book| book.submitted(number, &job));
                 true
             }
             Err(error @ (SlurmError::Refused { .. } | SlurmError::Missing { .. })) => {
                 self.remember(|book| book.refused(number));
-                self.hold_off(error.to_string());
+                self.hold_off(&error.to_string());
                 false
             }
             // It may have been taken all the same: the comment will tell.
             Err(error) => {
-                self.hold_off(error.to_string());
+                self.hold_off(&error.to_string());
                 false
             }
         }
     }
 
     /// Asks for nothing for a while, longer each time.
-    fn hold_off(&mut self, problem: String) {
+    fn hold_off(&mut self, problem: &str) {
         self.not_before = Some(Instant::now() + self.pause);
         let text = format!("{problem}; tried again in {} s", self.pause.as_secs());
         self.pause = (self.pause * 2).min(PAUSE_MAX);

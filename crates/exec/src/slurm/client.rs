@@ -16,7 +16,7 @@ pub const VERSION_MIN: (u32, u32) = (20, 11);
 /// The shortest time between two calls of `squeue`.
 const PACE: Duration = Duration::from_secs(2);
 /// The longest time between two calls while the controller is slow or down.
-const PACE_MAX: Duration = Duration::from_secs(60);
+const PACE_MAX: Duration = Duration::from_mins(1);
 /// An answer that takes longer than this makes the next question wait longer.
 const SLOW: Duration = Duration::from_millis(500);
 
@@ -144,7 +144,7 @@ impl SlurmClient {
     /// Submits an allocation and gives Slurm's number of it.
     pub fn submit(&self, shape: &Shape, name: &str, comment: &str, script: &std::path::Path) -> Result<String, SlurmError> {
         let arguments = self.submit_arguments(shape, name, comment, script);
-        let answer = self.settings.calls.call("sbatch", arguments, Duration::from_secs(60))?;
+        let answer = self.settings.calls.call("sbatch", arguments, Duration::from_mins(1))?;
         // With several clusters it is `1234;cluster`.
         let id = answer.trim().split(';').next().unwrap_or_default();
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -95,7 +95,8 @@ mod tests {
     use super::*;
 
     fn line(values: [&str; 5]) -> String {
-        values.iter().zip(FIELDS).map(|(value, (_, width))| format!("{value:width$}")).collect::<String>() + "\n"
+        let cells = values.iter().zip(FIELDS).map(|(value, (_, width))| format!("{value:width$}")).collect::<Vec<_>>();
+        cells.concat() + "\n"
     }
 
     #[test]

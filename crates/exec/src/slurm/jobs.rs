@@ -203,7 +203,8 @@ mod tests {
     }
 
     fn every_line(values: [&str; 15]) -> String {
-        values.iter().zip(EVERY_FIELDS).map(|(value, (_, width))| format!("{value:width$}")).collect::<String>() + "\n"
+        let cells = values.iter().zip(EVERY_FIELDS).map(|(value, (_, width))| format!("{value:width$}")).collect::<Vec<_>>();
+        cells.concat() + "\n"
     }
 
     #[test]

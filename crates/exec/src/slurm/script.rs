@@ -55,7 +55,7 @@ impl Script {
         let script = quoted(&self.path().to_string_lossy());
         let folder = quoted(&self.folder.to_string_lossy());
         let program = quoted(&self.program.to_string_lossy());
-        let (address, token) = (quoted(&self.address), quoted(&self.token_file.to_string_lossy()));
+        let (address, token_file) = (quoted(&self.address), quoted(&self.token_file.to_string_lossy()));
         let gpus = self.virtual_gpus.as_ref().map_or_else(
             || "${CUDA_VISIBLE_DEVICES:+--gpus \"$CUDA_VISIBLE_DEVICES\"}".to_owned(),
             |spec| format!("--virtual-gpus {}", quoted(spec)),
@@ -75,7 +75,7 @@ if [ \"$1\" = worker ]; then
   trap : TERM
   # A worker that was killed is started again: its jobs run on, and it finds them.
   while :; do
-    {program} worker --allocation --join {address} --token-file {token} --name \"$name\" --state {folder}/\"$name\" {gpus}
+    {program} worker --allocation --join {address} --token-file {token_file} --name \"$name\" --state {folder}/\"$name\" {gpus}
     status=$?
     [ $status -gt 128 ] || exit $status
     sleep 1

@@ -96,7 +96,6 @@ impl RemoteRun {
 }
 
 /// What a node's report says of a part that the daemon asked for or adopted.
-#[expect(clippy::match_same_arms, reason = "the arms are tried in order, each for a reason of its own")]
 pub(super) fn resolve(
     state: &PartState,
     held: Option<&(RunIdentity, HeldState)>,

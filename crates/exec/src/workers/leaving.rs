@@ -21,7 +21,7 @@ const SAVED_AND_LEFT: i32 = 85;
 pub(super) struct Leaving {
     /// Who waits for the last run to end, once the allocation ends.
     waits: Option<oneshot::Sender<()>>,
-    is_leaving: bool,
+    ends: bool,
     /// Runs that the daemon has asked to stop: their ends are their own.
     asked: HashSet<RunKey>,
     /// Runs that have ended, told or not.
@@ -33,7 +33,7 @@ pub(super) struct Leaving {
 impl Leaving {
     /// The allocation ends. `waits` hears when nothing runs any more.
     pub(super) fn leave(&mut self, waits: oneshot::Sender<()>) {
-        self.is_leaving = true;
+        self.ends = true;
         self.waits = Some(waits);
         self.kept.clear();
     }
@@ -49,7 +49,7 @@ impl Leaving {
         if self.asked.remove(&run) || !is_doubtful(&end) {
             return Some(end);
         }
-        if !self.is_leaving {
+        if !self.ends {
             self.kept.push((Instant::now() + DOUBT, run, end));
         }
         None
@@ -71,7 +71,7 @@ impl Leaving {
 
     /// Whether the allocation ends.
     pub(super) fn is_leaving(&self) -> bool {
-        self.is_leaving
+        self.ends
     }
 
     /// Whether an end is being kept.
