@@ -9,6 +9,7 @@ import { Now } from "./pages/now";
 import { SignIn } from "./pages/sign-in";
 import { Simulate } from "./pages/simulate";
 import { TimelinePage } from "./pages/timeline";
+import { openPalette, Palette } from "./palette";
 import { Questions } from "./parts/dialog";
 import { Logo } from "./parts/logo";
 import { Toasts } from "./parts/toast";
@@ -78,6 +79,9 @@ function Top() {
         >
           {theme.value === "dark" ? "☀" : "☾"}
         </button>
+        <button type="button" class="bare palette-button" aria-label="commands" title="commands (Ctrl+K)" onClick={openPalette}>
+          ⌘
+        </button>
         <button type="button" class="bare" aria-label="keys" title="keys (?)" onClick={openHelp}>
           ?
         </button>
@@ -140,6 +144,7 @@ export function App() {
       </main>
       <Questions />
       <Help />
+      <Palette />
       <Toasts />
     </>
   );

@@ -48,7 +48,8 @@ export function followShortcuts(): void {
 
 const KEYS: [string, string][] = [
   ...PAGES.map((page, at): [string, string] => [String(at + 1), page.title]),
-  ["/", "search the past"],
+  ["/", "search: the queue on Now, otherwise the past"],
+  ["Ctrl K", "commands: pages, jobs and what to do with them"],
   ["t", "light or dark"],
   ["?", "this help"],
 ];

@@ -103,14 +103,14 @@ test("keys open the pages, search and help", async ({ page }) => {
   await page.keyboard.press("1");
   await expect(page.getByRole("region", { name: "GPUs" })).toBeVisible();
   await page.keyboard.press("/");
-  await expect(page.getByRole("searchbox", { name: "search names and commands" })).toBeFocused();
+  await expect(page.getByRole("searchbox", { name: "search the queue" })).toBeFocused();
   await page.keyboard.press("Tab");
   await page.keyboard.press("?");
   const help = page.getByRole("dialog", { name: "keys" });
-  // The focus is on a choice of states, where a question mark is typed and not obeyed.
+  // The focus is on the choice of an order, where a question mark is typed and not obeyed.
   await expect(help).toBeHidden();
   await page.getByRole("button", { name: "keys" }).click();
-  await expect(help).toContainText("search the past");
+  await expect(help).toContainText("search: the queue on Now");
   await page.keyboard.press("Escape");
   await expect(help).toBeHidden();
 });

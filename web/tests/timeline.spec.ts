@@ -8,7 +8,7 @@ const spanOf = async (page: Page) => (await page.getByTestId("span").textContent
 test("the timeline is zoomed and moved by wheel, drag and keys; a click opens the job", async ({ page }) => {
   const complaints = complaintsOf(page);
   const id = await daemon.submit("on the chart", "sleep 600", "-g", "2", "--gpu-type", "a100");
-  await daemon.signIn(page, "#/timeline");
+  await daemon.signIn(page, "#/timeline?span=3600000");
   const chart = page.getByRole("img", { name: /Gantt chart of 4 GPUs, [1-9]/ });
   await expect(chart).toBeVisible();
   await expect.poll(() => spanOf(page)).toContain("1 h 00 min");

@@ -4,31 +4,28 @@
 //! The data goes: [`workload`] + [`cluster`] are [bound](bind) together, the engine shows a
 //! [`snapshot`] to a policy, the policy answers with a [`target`], placement makes a [`plan`] of it,
 //! [`check`] proves that the plan is sound, and the world reports what happened as [`event`]s.
+//!
+//! The rooms: `naming` (ids and names), `randomness`, `machines` (nodes and GPUs), `jobs`, `speeds`, `binding`, `decisions`.
+//! Their modules are known by their own names: [`bind`] is `binding/bind.rs`.
 
-pub mod bind;
-pub mod binder;
-pub mod check;
-pub mod cluster;
-pub mod companions;
 pub mod event;
-pub mod id;
-pub mod job;
-pub mod measured;
-pub mod mersenne;
-pub mod names;
-pub mod nearest;
-pub mod pair_parts;
-pub mod plan;
-pub mod price;
-pub mod random;
-pub mod renumbering;
-pub mod restart;
-pub mod shape;
-pub mod snapshot;
-pub mod target;
-pub mod throughput;
 pub mod time;
-pub mod workload;
+
+mod binding;
+mod decisions;
+mod jobs;
+mod machines;
+mod naming;
+mod randomness;
+mod speeds;
+
+pub use binding::{bind, binder};
+pub use decisions::{check, plan, snapshot, target};
+pub use jobs::{job, restart, shape, workload};
+pub use machines::{cluster, price};
+pub use naming::{id, names, nearest, renumbering};
+pub use randomness::{mersenne, random};
+pub use speeds::{companions, measured, pair_parts, throughput};
 
 pub use bind::{BindError, Bound, NewJob, Truth};
 pub use binder::Binder;

@@ -1,10 +1,13 @@
 //! The configuration: a TOML file, every field with a default that suits one machine.
 
+mod engine;
 mod http;
 mod limits;
 mod sharing;
+mod workers;
 
 pub use crate::notify::settings::{Mail, MailSecurity, Notify, SiteTarget};
+pub use engine::{Engine, EngineKind, SlurmEngine};
 pub use http::{Http, MetricsAccess};
 pub use limits::Limits;
 use rota_core::cluster::SharingEntity;
@@ -13,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use sharing::{OnOveruse, Sharing};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+pub use workers::Workers;
 
 /// Every setting with its default and its meaning.
 pub const SCHEMA: &str = include_str!("config.toml");
@@ -66,6 +70,8 @@ pub struct Config {
     pub jobs: Jobs,
     /// The GPUs of this machine.
     pub gpus: Gpus,
+    /// What gives GPUs beside them.
+    pub engine: Engine,
     /// Several jobs on one GPU.
     pub sharing: Sharing,
     /// Quotas, and who administers the queue.
@@ -74,6 +80,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is recorded of GPUs and jobs.
     pub telemetry: Telemetry,
+    /// Other machines whose GPUs are used.
+    pub workers: Workers,
     /// Clients of watchmen.
     pub watchmen: Watchmen,
     /// The settings of notifications.
@@ -95,10 +103,12 @@ impl Default for Config {
             http: Http::default(),
             jobs: Jobs::default(),
             gpus: Gpus::default(),
+            engine: Engine::default(),
             sharing: Sharing::default(),
             users: Users::default(),
             limits: Limits::default(),
             telemetry: Telemetry::default(),
+            workers: Workers::default(),
             watchmen: Watchmen::default(),
             notify: Notify::default(),
             mail: Mail::default(),
@@ -339,7 +349,9 @@ impl Config {
         }
         self.http.check()?;
         self.limits.check()?;
+        self.workers.check()?;
         self.check_times()?;
+        self.engine.check((self.mechanism == Mechanism::Rounds).then_some(self.round_seconds))?;
         if let (Mechanism::Rounds, Some(restart)) = (self.mechanism, self.jobs.restart_seconds)
             && self.round_seconds < ROUND_RESTARTS_MIN * restart
         {
@@ -430,6 +442,18 @@ impl Config {
         set.map_or(rota_engine::MinRun::Restarts(ROUND_RESTARTS_MIN as u32), rota_engine::MinRun::For)
     }
 
+    /// How the scheduler is set, for those who replay its past.
+    pub fn scheduler_settings(&self) -> crate::api::SchedulerSettings {
+        crate::api::SchedulerSettings {
+            policy: self.policy.clone(),
+            seed: self.seed,
+            place: self.place.clone(),
+            round_seconds: self.round().map(Span::seconds),
+            restart_seconds: self.jobs.restart_seconds,
+            min_run_seconds: self.jobs.min_run_seconds,
+        }
+    }
+
     /// How the placer chooses among GPUs.
     pub fn score(&self) -> Score {
         self.place.parse().unwrap_or(Score::Consolidate)
@@ -479,9 +503,16 @@ mod tests {
             ("[limits]\nconnections_max = 0", "limits.connections_max"),
             ("[limits]\nfiles_reserve = 0", "limits.files_reserve"),
             ("[limits]\nstreams = 3", "unknown field `streams`"),
+            ("[engine]\nkind = 'pbs'", "unknown variant `pbs`"),
+            ("[engine.slurm]\ngpus_max = 0", "engine.slurm.gpus_max"),
+            ("[engine.slurm]\ntime_limit_seconds = 60.0", "engine.slurm.time_limit_seconds"),
+            ("mechanism = 'rounds'\nround_seconds = 900.0\n[engine.slurm]\ntime_limit_seconds = 900.0", "shorter than a round"),
+            ("[engine.slurm]\noptions = ['mem']", "engine.slurm.options"),
             ("[sharing]\nquantile = 2.0", "sharing.quantile"),
             ("[sharing]\noom_growth = 0.5", "sharing.oom_growth"),
             ("[watchmen]\nqueue_timeout_seconds = 0.0", "watchmen.queue_timeout_seconds"),
+            ("[workers]\nlost_after_seconds = 0.0", "workers.lost_after_seconds"),
+            ("[workers]\nlisten = 'here'", "socket address"),
             ("[watchmen]\nkeep_hours = nan", "watchmen.keep_hours"),
             ("[notify]\nretry_seconds = 0.0", "notify.retry_seconds"),
             ("[[notify.site]]\nkind = 'mail'\naddress = 'a@b.c'", "mail is not set up"),

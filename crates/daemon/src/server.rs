@@ -6,8 +6,8 @@ use crate::config::{Config, MetricsAccess};
 use crate::forecast;
 use crate::http::connections::raise_files;
 use crate::http::{Listener, Lists, Rates, Seats, Sessions, Site, Source, StatusBase, Streams, WatchmenRoutes, router, tls};
-use crate::lease::book::{Checkpoints, LeaseBook};
 use crate::lease::routes::LeaseService;
+use crate::lease::running_leases::{Checkpoints, RunningLeases};
 use crate::lease::token::LeaseKey;
 use crate::machine::inventory::Machine;
 use crate::machine::monitor;
@@ -15,10 +15,11 @@ use crate::machine::platform::{Message, message_of};
 use crate::machine::power;
 use crate::machine::run_requests::RunRequests;
 use crate::machine::system_platform::SystemPlatform;
-use crate::queue::restore::{save_image, set_policy};
+use crate::queue::restore::{save_image, set_policy, take_inventory};
 use crate::queue::switches::Leave;
 use crate::queue::world::LiveWorld;
 use crate::simulate::simulations::Simulations;
+use crate::slurm;
 use crate::store::archives::Archives;
 use crate::store::{Access, Stamp, Store, StoreError};
 use crate::view::board::Board;
@@ -26,7 +27,7 @@ use crate::view::relay::Relay;
 use crate::watchmen::keeper::Keeper;
 use rota_core::Time;
 use rota_engine::{Moment, Occasion, Session};
-use rota_exec::{Executor, LocalExecutor, LocalSettings};
+use rota_exec::{Executor, LocalSettings};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -38,6 +39,10 @@ use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+
+mod executors;
+
+use executors::{Executors, open_executor};
 
 /// What a daemon is started with.
 #[derive(Clone, Debug)]
@@ -64,7 +69,7 @@ pub enum ServeError {
     /// The state directory is somebody else's.
     #[error("{path} belongs to another user (uid {uid}): choose another directory with --state")]
     NotOurs {
-        /// The directory.
+        /// The state directory.
         path: PathBuf,
         /// The directory's owner.
         uid: u32,
@@ -75,7 +80,7 @@ pub enum ServeError {
         .pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
     )]
     Running {
-        /// The directory.
+        /// The state directory.
         path: PathBuf,
         /// The process of that daemon.
         pid: Option<u32>,
@@ -83,7 +88,7 @@ pub enum ServeError {
     /// The port is taken.
     #[error("port {} on {} cannot be had ({source}): choose another with --port, or 0 for any free one", .address.port(), .address.ip())]
     Port {
-        /// The port.
+        /// The address and port that were asked for.
         address: SocketAddr,
         /// What the system says.
         source: io::Error,
@@ -105,6 +110,9 @@ pub enum ServeError {
     /// The GPUs of this machine cannot be read.
     #[error(transparent)]
     Gpu(#[from] rota_gpu::GpuError),
+    /// Slurm cannot be used.
+    #[error("Slurm: {0}")]
+    Slurm(String),
     /// The policy of the store or the configuration.
     #[error("policy: {0}")]
     Policy(String),
@@ -119,6 +127,8 @@ pub struct Ready {
     pub http: Option<String>,
     /// Its second one, for clients of watchmen.
     pub watchmen: Option<SocketAddr>,
+    /// Where workers connect to, and the token file that they need.
+    pub workers: Option<(SocketAddr, PathBuf)>,
     /// The number of its GPUs.
     pub gpus: usize,
     /// What drives them.
@@ -141,7 +151,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let database = state_dir.join("rota.db");
     let mut store = open_store(&database, options.policy.as_deref())?;
     let access = store.access();
-    let config = options.config;
+    let (config, program) = (options.config, options.program.clone());
 
     let mut source = monitor::Source::open(options.virtual_gpus.as_deref())?;
     let (devices, _power) = capped_devices(&mut source, &config, &state_dir)?;
@@ -156,15 +166,19 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let clock = SystemClock::from(first_moment(&mut store, &boot_id(), boot_ns())?);
     let settings = local_settings(&host, &state_dir, &options.program, &config, files_before);
     let told = inbox.clone();
-    let sink = Arc::new(move |event| _ = told.send(message_of(event)));
-    let executor = LocalExecutor::new(settings, devices.clone(), compute, sink).map_err(doing("watching processes"))?;
+    let sink: rota_exec::EventSink = Arc::new(move |event| _ = told.send(message_of(event)));
+    let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
+    let slurm = slurm::open(&config, &state_dir)?;
+    let promised = slurm.as_ref().map(slurm::Slurm::promised).unwrap_or_default();
+    let Executors { executor, workers_port, workers } =
+        open_executor(settings, &config, (&devices, compute), leases.address(), &sink)?;
+    let executor = executor.promising(promised);
     let node = executor.node();
     let nodes = executor.inventory();
     let machine = Machine::new(&host, &nodes, cpu_slots).with_entities(&config.users.entities);
     where_there_is_room(remember_gpus(&mut store, &machine))?;
-    let estimates = crate::memory::book::estimates_of(&config, &machine);
+    let estimates = crate::memory::knowledge::estimates_of(&config, &machine);
     let requests = RunRequests::new(host.as_str().into(), &nodes, state_dir.clone(), &config);
-    let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
     let requests = requests.with_leases(Arc::clone(&leases), options.program.clone(), devices.len());
     let platform = SystemPlatform::new(clock, messages, executor, requests);
     let world = LiveWorld::new(platform, store, Arc::clone(&board), config.clone(), machine)?;
@@ -208,7 +222,9 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
             http: ports.http.clone(),
             started_at: rfc3339(wall_ns()),
             driver: driver.clone(),
+            scheduler: config.scheduler_settings(),
         },
+        learned: forecast::learned::SharedLearned::default(),
         simulations: Simulations::new(options.program, &state_dir, config.sharing.throughputs.as_deref())
             .map_err(doing("simulations"))?,
         state_dir: state_dir.clone(),
@@ -225,15 +241,20 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     world.adopt();
     let mut session = world.restore().map_err(ServeError::Policy)?;
     ports.serve(&site, &config, &runtime);
-    let service = LeaseService { book: leases, board: Arc::clone(&board), inbox: inbox.clone() };
+    let service = LeaseService { leases, board: Arc::clone(&board), inbox: inbox.clone() };
     let routes = crate::lease::routes::routes(Arc::new(service)).into_make_service_with_connect_info::<SocketAddr>();
     runtime.spawn(axum::serve(lease_port, routes).into_future());
 
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox.clone())
         .map_err(doing("watching GPUs"))?;
-    forecast::forecaster::start(Arc::clone(&board), site.archives.another()?, inbox.clone()).map_err(doing("forecasts"))?;
-    ready(&Ready { socket: socket.clone(), http, watchmen, gpus: devices.len(), driver });
+    let (learned, believed) = (site.learned.clone(), site.estimates.clone());
+    forecast::forecaster::start(Arc::clone(&board), site.archives.another()?, inbox.clone(), learned, believed)
+        .map_err(doing("forecasts"))?;
+    if let (Some(slurm), Some(workers), Some((address, token_file))) = (slurm, workers, workers_port.clone()) {
+        slurm.keep(workers, address, token_file, program, Arc::clone(&board), inbox.clone())?;
+    }
+    ready(&Ready { socket: socket.clone(), http, watchmen, workers: workers_port, gpus: devices.len(), driver });
     let ran = run(&mut session);
     site.simulations.stop_all();
     ran?;
@@ -283,13 +304,13 @@ fn open_leases(
     state_dir: &Path,
     config: &Config,
     clock: SystemClock,
-) -> Result<(Arc<LeaseBook>, std::net::TcpListener), ServeError> {
+) -> Result<(Arc<RunningLeases>, std::net::TcpListener), ServeError> {
     let key = LeaseKey::of(state_dir).map_err(doing("lease-key"))?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, config.lease_port));
     let port = crate::lease::port::open(state_dir, config.lease_port).map_err(|source| ServeError::Port { address, source })?;
     let address = port.local_addr().map_err(doing("lease port"))?;
     let checkpoints = Checkpoints::new(state_dir, config);
-    Ok((Arc::new(LeaseBook::new(key, address, checkpoints, clock, config)), port))
+    Ok((Arc::new(RunningLeases::new(key, address, checkpoints, clock, config)), port))
 }
 
 fn open_store(database: &Path, policy: Option<&str>) -> Result<Store, StoreError> {
@@ -420,6 +441,7 @@ pub(crate) fn run_until_exit<P: crate::machine::platform::Platform>(
         }
         match session.world.take_leave() {
             Some(Leave::PlanRound) => plan_round(session),
+            Some(Leave::Inventory) => take_inventory(session).map_err(ServeError::Policy)?,
             Some(Leave::Fork(asker)) => forecast::fork::hand_over(session, &asker),
             Some(Leave::SetPolicy(policy)) => set_policy(session, &policy).map_err(ServeError::Policy)?,
             Some(Leave::Exit) | None => return Ok(()),
@@ -471,7 +493,7 @@ fn where_there_is_room(written: Result<(), StoreError>) -> Result<(), StoreError
 }
 
 /// Writes down which GPUs there are, for those who look back when they are gone.
-fn remember_gpus(store: &mut Store, machine: &Machine) -> Result<(), StoreError> {
+pub(crate) fn remember_gpus(store: &mut Store, machine: &Machine) -> Result<(), StoreError> {
     let stamp = Stamp { at: 0, wall_ns: wall_ns() };
     store.transaction(|writer| {
         for (device, kind) in machine.devices.iter().zip(&machine.kinds) {

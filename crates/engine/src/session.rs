@@ -115,6 +115,13 @@ impl<W: World> Session<W> {
         Self { engine, world, tally: Tally::default(), events: Vec::new(), moment: None, pending }
     }
 
+    /// Another engine decides from now on, which knows everything that has happened; a decision is due.
+    pub fn take_engine(&mut self, engine: Engine) {
+        self.engine = engine;
+        self.moment = None;
+        self.pending = Pending { decided_at: self.world.now(), has_news: true, ..Pending::default() };
+    }
+
     /// What it has not come to yet.
     pub fn pending(&self) -> Pending {
         self.pending

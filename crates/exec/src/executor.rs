@@ -20,14 +20,18 @@
 
 mod end;
 mod event;
+mod look;
 mod node;
+mod os_path;
 mod run;
 
 pub use end::{LostCause, RunEnd};
 pub use event::{EventSink, ExecutorEvent};
+pub use look::{DeviceLook, ProcessOwner};
 pub use node::{DeviceKey, Node, NodeName};
 pub use run::{KnownRun, Limits, LogSettings, MpsSettings, Notice, Place, Reach, RunIdentity, RunKey, RunRequest};
 
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -62,6 +66,15 @@ pub trait Executor {
     /// The last bytes of a run's output.
     fn log_end(&self, run: RunKey, bytes_max: u64) -> io::Result<Vec<u8>>;
 
+    /// Gives up a run whose node does not answer. The run ends now, as lost with its node; what is left of it when the node is back is
+    /// killed. To be called only for a run that can do no harm when it goes on unseen.
+    fn give_up(&mut self, _run: RunKey) {}
+
+    /// An administrator says that a node is gone for good. Its runs end now, as lost with their node, and the node leaves the inventory.
+    fn forget_node(&mut self, node: &NodeName) -> Result<(), String> {
+        Err(format!("there is no node {node} that could be forgotten"))
+    }
+
     /// The highest number of a job that has left something in this place, so that no number is ever given twice.
     fn highest_job(&self) -> io::Result<Option<u64>>;
 }
@@ -76,7 +89,7 @@ pub enum Started {
 }
 
 /// How a run is to be stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stop {
     /// The run is asked to end, and killed when its grace is over.
     Gentle,
@@ -131,13 +144,13 @@ pub enum StartError {
     /// The run was started before.
     #[error("run {run} was started before")]
     Duplicate {
-        /// The run.
+        /// The run that was asked for twice.
         run: RunKey,
     },
     /// The run is for a node, or for nodes together, that this executor cannot use.
     #[error("run {run} cannot be placed: {problem}")]
     Place {
-        /// The run.
+        /// The run that has no place.
         run: RunKey,
         /// What is wrong with its nodes or devices.
         problem: String,
@@ -153,13 +166,13 @@ pub enum StopError {
     /// The run has ended, or was never started or adopted here. If it was, its end has been told or is about to be.
     #[error("run {run} is not running here")]
     Unknown {
-        /// The run.
+        /// The run that was to be stopped.
         run: RunKey,
     },
     /// The run could not be reached.
     #[error("cannot reach run {run}")]
     Unreached {
-        /// The run.
+        /// The run that was to be stopped.
         run: RunKey,
         /// What went wrong.
         source: io::Error,

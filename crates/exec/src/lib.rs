@@ -28,28 +28,35 @@
 //! A supervisor outlives the daemon only if nobody kills it for the daemon's sake: a systemd unit of the daemon needs
 //! `KillMode=process`, and jobs' cgroups must not be below the unit's own unless it has `Delegate=yes`.
 
+mod composite;
 #[cfg(feature = "testing")]
 pub mod contract;
 mod executor;
 #[cfg(feature = "testing")]
 pub mod fake;
 mod local;
+pub mod slurm;
+mod workers;
 
+pub use composite::CompositeExecutor;
 pub use executor::*;
+pub use workers::{
+    JoinToken, Looker, WorkError, WorkerExecutor, WorkerIdentity, WorkerSettings, WorkersHandle, WorkersSettings, work,
+};
 
-pub use local::adopt::{AdoptError, Adopted, LostReason, adopt};
-pub use local::cgroup::cgroup_root;
-pub use local::devices::{DeviceFilter, NVIDIA_MAJOR};
+pub use local::confinement::cgroup::cgroup_root;
+pub use local::confinement::devices::{DeviceFilter, NVIDIA_MAJOR};
+pub use local::confinement::rlimits::{ResourceLimitError, ResourceLimits};
 pub use local::executor::{Hardening, LocalExecutor, LocalNode, LocalSettings};
 pub use local::free_memory::give_back_memory;
-pub use local::identity::{Identity, parent_of};
-pub use local::inspect::{Inspected, Stage, inspect};
 pub use local::launch::{LaunchError, Launcher, Supervisor};
-pub use local::leftovers::{job_processes, job_processes_in, kill_leftovers};
-pub use local::nursery::nurse;
-pub use local::record::{Cause, ExitRecord};
-pub use local::rlimits::{ResourceLimitError, ResourceLimits};
-pub use local::spec::{MARK, RunAs, RunSpec};
-pub use local::supervise::supervise;
-pub use local::taken::{Taken, taken};
-pub use local::tree::ProcessTable;
+pub use local::processes::identity::{Identity, parent_of};
+pub use local::processes::leftovers::{job_processes, job_processes_in, kill_leftovers};
+pub use local::processes::tree::ProcessTable;
+pub use local::run_directory::adopt::{AdoptError, Adopted, LostReason, adopt};
+pub use local::run_directory::inspect::{Inspected, Stage, inspect};
+pub use local::run_directory::record::{Cause, ExitRecord};
+pub use local::run_directory::spec::{MARK, RunAs, RunSpec};
+pub use local::run_directory::taken::{Taken, taken};
+pub use local::supervisor::nursery::nurse;
+pub use local::supervisor::supervise::supervise;

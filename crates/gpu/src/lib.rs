@@ -22,4 +22,4 @@ pub use mps::{Domain, Mps, MpsError, Recovered, Recovery};
 pub use nvml::Nvml;
 pub use power_cap::{BadCap, CapEffect, PowerCap, effect_of, measured_kinds};
 pub use power_limits::{CapBook, CapError, LimitError, PowerLimits};
-pub use virtual_devices::{Load, VIRTUAL_GPUS_MAX, Virtual, VirtualModes, VirtualSpec, parse_virtual};
+pub use virtual_devices::{Load, VIRTUAL_GPUS_MAX, Virtual, VirtualModes, VirtualSpec, is_virtual_name, parse_virtual};

@@ -32,7 +32,7 @@ const SAMPLES_AGE: Duration = Duration::from_secs(2);
 /// How often a list that grew while it was read is read again.
 const ATTEMPTS: usize = 5;
 
-/// NVIDIA's GPUs.
+/// The GPUs of this machine that NVIDIA's driver knows.
 #[derive(Debug)]
 pub struct Nvml {
     path: OsString,

@@ -9,11 +9,11 @@ use std::str::FromStr;
 /// What a limit does to a GPU at work, against the same GPU without a cap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CapEffect {
-    /// The limit.
+    /// The power limit of the GPU.
     pub watts: f64,
     /// Work done in the same time.
     pub speed: f64,
-    /// Power drawn.
+    /// Power that the GPU draws at work, as a part of what it draws without a cap.
     pub power: f64,
 }
 
@@ -91,7 +91,7 @@ const WATTS_RANGE: std::ops::RangeInclusive<f64> = 10.0..=5000.0;
 /// `v100=175,a40=200`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum PowerCap {
-    /// No cap.
+    /// GPUs keep the limits that they have.
     #[default]
     None,
     /// The least energy for the same work, for types that were measured.

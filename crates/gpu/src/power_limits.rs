@@ -47,7 +47,7 @@ pub enum CapError {
     /// The file with the limits to put back.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// The path of that file.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -55,21 +55,21 @@ pub enum CapError {
     /// A device would not.
     #[error("GPU {uuid}: {source}")]
     Limit {
-        /// The GPU.
+        /// The UUID of the GPU.
         uuid: String,
-        /// The reason.
+        /// Why the limit was not set.
         source: LimitError,
     },
     /// Outside what a device takes.
     #[error("GPU {uuid}: {watts} W is not from {least} to {greatest} W, which it takes")]
     Range {
-        /// The GPU.
+        /// The UUID of the GPU.
         uuid: String,
-        /// The cap.
+        /// The cap that was asked for.
         watts: f64,
         /// The least limit.
         least: f64,
-        /// The greatest.
+        /// The greatest limit.
         greatest: f64,
     },
 }

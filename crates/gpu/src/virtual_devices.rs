@@ -23,6 +23,14 @@ const UNKNOWN_FULL_WATTS: f64 = 250.0;
 const IDLE_CELSIUS: f64 = 30.0;
 const FULL_CELSIUS: f64 = 80.0;
 
+/// The beginning of the names of virtual GPUs.
+const NAME_PREFIX: &str = "Virtual ";
+
+/// Whether a GPU of this name is a virtual one, whose use and power are modelled.
+pub fn is_virtual_name(name: &str) -> bool {
+    name.starts_with(NAME_PREFIX)
+}
+
 /// Some virtual GPUs of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VirtualSpec {
@@ -183,6 +191,11 @@ impl ComputeModes for VirtualModes {
 impl Virtual {
     /// The GPUs of a description, in its order.
     pub fn new(spec: &[VirtualSpec]) -> Self {
+        Self::on_node(spec, "")
+    }
+
+    /// The same on a node of a cluster: GPUs of different nodes have different UUIDs.
+    pub fn on_node(spec: &[VirtualSpec], node: &str) -> Self {
         let catalogue = GpuCatalog::default();
         let now = Instant::now();
         let kinds = spec.iter().flat_map(|one| (0..one.count).map(move |_| one));
@@ -194,8 +207,8 @@ impl Virtual {
             let bus = index + 1;
             let device = Device {
                 index,
-                uuid: uuid(index, &one.kind),
-                name: format!("Virtual {}", one.kind.to_uppercase()),
+                uuid: uuid(index, &one.kind, node),
+                name: format!("{NAME_PREFIX}{}", one.kind.to_uppercase()),
                 kind: one.kind.clone(),
                 pci_bus_id: Some(format!("{:08X}:{:02X}:00.0", bus / 256, bus % 256)),
                 memory_total_mib: one.memory_mib.unwrap_or(memory),
@@ -289,11 +302,11 @@ fn is_alive(pid: u32) -> bool {
 }
 
 /// A UUID of NVIDIA's shape that depends on nothing but the place and the type.
-fn uuid(index: u32, kind: &str) -> String {
+fn uuid(index: u32, kind: &str, node: &str) -> String {
     let mut digits = String::new();
     for salt in ["left", "right"] {
         // FNV-1a: a hash that is the same in every version of every program.
-        let text = format!("{salt}:{index}:{kind}");
+        let text = format!("{salt}:{index}:{kind}{node}");
         let hash = text
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));

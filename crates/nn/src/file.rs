@@ -23,7 +23,7 @@ pub enum FileError {
     /// A tensor has another shape or type than the layers around it need.
     #[error("tensor `{name}`: {problem}")]
     Shape {
-        /// The tensor.
+        /// The tensor's name in the file.
         name: String,
         /// What is wrong with it.
         problem: String,

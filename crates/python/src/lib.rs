@@ -26,7 +26,7 @@ const FAILED: c_int = 1;
 /// Where the arrays of environments lie, and how large they are.
 #[repr(C)]
 pub struct Arrays {
-    /// Environments.
+    /// The number of environments.
     pub environments: u64,
     /// Rows of each.
     pub rows: u64,

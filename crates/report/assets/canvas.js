@@ -58,12 +58,26 @@ class Canvas {
   }
   timeAxis(from, until) {
     if (isEmpty) return;
+    if (head.clock_zero_ms !== null) { this.clockAxis(from, until); return; }
     const origin = head.origin_seconds, span = until - from, [size, name] = unitFor(span);
     const step = timeStep(span, Math.max(2, this.plotWidth / 90)), entries = [];
     for (let number = Math.ceil((from + origin) / step); number * step <= until + origin; number++) {
       entries.push([this.left + (number * step - origin - from) / span * this.plotWidth, plain(number * step / size)]);
     }
     this.marks(entries, 'time (' + name + ')');
+  }
+  // Marks at round times of the reader's own day.
+  clockAxis(from, until) {
+    const span = until - from, step = Math.max(1, timeStep(span, Math.max(2, this.plotWidth / 90))), entries = [];
+    const begin = clockOf(from), away = begin.getTimezoneOffset() * 60, zero = head.clock_zero_ms / 1000 + head.origin_seconds;
+    let day = '';
+    for (let number = Math.ceil((zero + from - away) / step); number * step + away <= zero + until; number++) {
+      const at = number * step + away - zero, date = clockOf(at), today = dayOf(date), words = step >= 86400 ? today : timeOfDay(date, step);
+      entries.push([this.left + (at - from) / span * this.plotWidth, day && day !== today && step < 86400 ? today + ' ' + words : words]);
+      day = today;
+    }
+    const end = clockOf(until);
+    this.marks(entries, 'clock time, ' + dayOf(begin) + (dayOf(end) === dayOf(begin) ? '' : ' to ' + dayOf(end)));
   }
   valueAxis(top, form) {
     const context = this.context, step = niceStep(top, 4), ceiling = Math.ceil(top / step - 1e-9) * step;

@@ -1,33 +1,69 @@
 // Curves over time, and distributions of times over jobs.
+// A series (a policy, or a GPU) is at full strength, or pale until it is chosen in the legend or pointed at.
+let lifted = null;
+const isStrong = one => lifted === one || one.isStrong;
+// Pale ones first, so that the others lie on top of them.
+const inOrder = list => [...list].sort((a, b) => isStrong(a) - isStrong(b));
+function pen(context, one, width) {
+  context.strokeStyle = toned(one.colour);
+  context.lineWidth = lifted === one ? width * 1.7 : isStrong(one) ? width : width * 0.6;
+  context.globalAlpha = isStrong(one) ? 1 : 0.3;
+  context.setLineDash(one.dash ? one.dash.split(' ').map(Number) : []);
+}
+function strokeWith(context, one, width) {
+  pen(context, one, width);
+  context.stroke();
+  context.setLineDash([]);
+  context.globalAlpha = 1;
+}
+// The legend of lines: each entry is drawn as its line is; a click changes its strength, pointing at it lifts it.
+function lineLegend(parent, list) {
+  parent.replaceChildren(...list.map(one => {
+    const sample = '<svg viewBox="0 0 30 10" aria-hidden="true"><path d="M1 5h28" fill="none" stroke-width="2.4"/></svg>';
+    const button = element('button', { type: 'button', title: one.name });
+    button.innerHTML = sample;
+    const path = button.querySelector('path');
+    path.setAttribute('stroke', toned(one.colour));
+    if (one.dash) path.setAttribute('stroke-dasharray', one.dash);
+    path.setAttribute('stroke-opacity', one.isStrong ? 1 : 0.4);
+    button.append(one.name);
+    button.setAttribute('aria-pressed', String(one.isStrong));
+    const lift = to => { lifted = to; redraw(); };
+    button.onclick = () => { one.isStrong = !one.isStrong; lifted = null; legends(); redraw(); };
+    button.onpointerenter = button.onfocus = () => lift(one);
+    button.onpointerleave = button.onblur = () => lift(null);
+    return button;
+  }));
+}
 class Lines extends Canvas {
-  constructor(parent, caption, field, form, ceiling) {
+  constructor(parent, caption, list, field, form, ceiling) {
     super(parent, caption, 190, caption + ' over time');
-    Object.assign(this, { field, form, ceiling });
+    Object.assign(this, { list, field, form, ceiling });
     makeMovable(this, false);
   }
   draw() {
-    const context = this.begin(), curves = policies.filter(policy => policy.series);
+    const context = this.begin(), curves = this.list.filter(one => one.series);
     this.timeAxis(state.from, state.until);
     if (!curves.length) { this.message(isEmpty ? 'no job ran' : 'no timeline was recorded in this run'); return; }
-    const top = this.ceiling || Math.max(1e-9, ...curves.map(policy => policy.series[this.field].reduce((high, value) => Math.max(high, value), 0)));
+    const top = this.ceiling || Math.max(1e-9, ...curves.map(one => one.series[this.field].reduce((high, value) => Math.max(high, value || 0), 0)));
     const y = this.valueAxis(top < 1e-6 ? 1 : top, this.form), x = time => this.left + (time - state.from) / (state.until - state.from) * this.plotWidth;
     this.clip();
-    for (const policy of curves) {
-      const { seconds: borders } = policy.series, values = policy.series[this.field];
+    for (const one of inOrder(curves)) {
+      const { seconds: borders } = one.series, values = one.series[this.field];
       context.beginPath();
       const from = Math.max(0, firstAbove(borders, state.from) - 2);
-      for (let slice = from; slice < values.length && borders[slice] <= state.until; slice++) {
-        context.lineTo(x(borders[slice]), y(values[slice]));
+      for (let slice = from, isBroken = true; slice < values.length && borders[slice] <= state.until; slice++) {
+        if (values[slice] === null) { isBroken = true; continue; }
+        if (isBroken) context.moveTo(x(borders[slice]), y(values[slice])); else context.lineTo(x(borders[slice]), y(values[slice]));
         context.lineTo(x(borders[slice + 1]), y(values[slice]));
+        isBroken = false;
       }
-      context.strokeStyle = toned(policy.colour);
-      context.lineWidth = 1.4;
-      context.stroke();
+      strokeWith(context, one, 1.4);
       if (curves.length === 1) {
         context.lineTo(x(borders[borders.length - 1]), y(0));
         context.lineTo(x(borders[from]), y(0));
         context.globalAlpha = 0.14;
-        context.fillStyle = toned(policy.colour);
+        context.fillStyle = toned(one.colour);
         context.fill();
         context.globalAlpha = 1;
       }
@@ -38,11 +74,11 @@ class Lines extends Canvas {
   hover(event, place) {
     if (place.x < 0 || place.x > 1) { tip(); return; }
     state.cross = state.from + place.x * (state.until - state.from);
-    const rows = policies.filter(policy => policy.series).map(policy => {
-      const slice = firstAbove(policy.series.seconds, state.cross) - 1, value = policy.series[this.field][slice];
-      return [policy.name, value === undefined ? '–' : this.form(+value.toFixed(3))];
+    const rows = this.list.filter(one => one.series && (isStrong(one) || this.list.length <= 12)).map(one => {
+      const slice = firstAbove(one.series.seconds, state.cross) - 1, value = one.series[this.field][slice];
+      return [one.name, value === undefined || value === null ? '–' : this.form(+value.toFixed(3))];
     });
-    if (!pinned) tip(event, 'at ' + duration(state.cross + head.origin_seconds), rows);
+    if (!pinned) tip(event, 'at ' + moment(state.cross), rows);
     redraw();
   }
 }
@@ -93,7 +129,8 @@ class Spread extends Canvas {
   }
   drawLines(lists, x) {
     const context = this.context, y = this.valueAxis(1, value => plain(value * 100) + ' %');
-    lists.forEach((list, position) => {
+    for (const one of inOrder(policies)) {
+      const list = lists[policies.indexOf(one)];
       const stride = Math.max(1, Math.floor(list.length / 1500));
       context.beginPath();
       context.moveTo(this.left, y(0));
@@ -105,16 +142,14 @@ class Spread extends Canvas {
         context.lineTo(at, y(level));
       }
       if (list.length) { context.lineTo(x(list[list.length - 1]), y(1)); context.lineTo(this.left + this.plotWidth, y(1)); }
-      context.strokeStyle = toned(policies[position].colour);
-      context.lineWidth = 1.8;
-      context.stroke();
-    });
+      strokeWith(context, one, 1.8);
+    }
   }
   drawHistogram(lists) {
-    const bins = this.bins = 24, shares = lists.map(list => Array.from({ length: bins }, (_, bin) => this.between(list, bin / bins, (bin + 1) / bins)));
-    const y = this.valueAxis(Math.max(0.01, ...shares.flat()), value => plain(value * 100) + ' %'), slot = this.plotWidth / bins, width = (slot - 2) / lists.length;
+    const drawn = policies.filter(isStrong), bins = this.bins = 24, shares = drawn.map(one => lists[policies.indexOf(one)]).map(list => Array.from({ length: bins }, (_, bin) => this.between(list, bin / bins, (bin + 1) / bins)));
+    const y = this.valueAxis(Math.max(0.01, ...shares.flat()), value => plain(value * 100) + ' %'), slot = this.plotWidth / bins, width = (slot - 2) / Math.max(1, drawn.length);
     shares.forEach((values, position) => {
-      const colour = toned(policies[position].colour);
+      const colour = toned(drawn[position].colour);
       values.forEach((value, bin) => this.fill(colour, this.left + bin * slot + 1 + position * width, y(value), Math.max(0.5, width - 0.5), y(0) - y(value)));
     });
   }

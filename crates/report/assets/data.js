@@ -61,26 +61,27 @@ function readPolicy(entry, position) {
 // Bars, and for each GPU and each job the bars on it in order of start.
 function readBars(read) {
   const bars = { job: read('bar_job'), start: seconds(sums(read('bar_start'))), ending: read('bar_ending') };
-  const length = read('bar_length'), overhead = read('bar_overhead'), gang = read('bar_gang'), gpu = read('bar_gpu');
+  const length = read('bar_length'), heights = read('bar_height'), overhead = read('bar_overhead'), gang = read('bar_gang'), gpu = read('bar_gpu');
   bars.end = bars.start.map((start, bar) => start + length[bar] * tick);
   bars.ready = bars.start.map((start, bar) => start + overhead[bar] * tick);
   const owner = new Uint32Array(gpu.length);
   for (let bar = 0, at = 0; bar < gang.length; bar++) for (let left = gang[bar]; left > 0; left--) owner[at++] = bar;
-  bars.byGpu = group(gpu, owner, head.gpu_count, read('bar_offset'));
-  bars.byJob = group(bars.job, null, count, null);
+  bars.byGpu = group(gpu, owner, head.gpu_count, read('bar_offset'), heights);
+  bars.byJob = group(bars.job, null, count, null, null);
   return bars;
 }
-function group(keys, values, size, offsets) {
+function group(keys, values, size, offsets, heights) {
   const first = new Uint32Array(size + 1);
   for (const key of keys) first[key + 1]++;
   for (let key = 0; key < size; key++) first[key + 1] += first[key];
-  const next = first.slice(), bars = new Uint32Array(keys.length), offset = offsets && new Uint16Array(keys.length);
+  const next = first.slice(), bars = new Uint32Array(keys.length);
+  const offset = offsets && new Uint16Array(keys.length), height = heights && new Uint16Array(keys.length);
   for (let row = 0; row < keys.length; row++) {
     const at = next[keys[row]]++;
     bars[at] = values ? values[row] : row;
-    if (offset) offset[at] = offsets[row];
+    if (offset) { offset[at] = offsets[row]; height[at] = heights[row]; }
   }
-  return { first, bars, offset };
+  return { first, bars, offset, height };
 }
 const policies = head.policies.map(readPolicy);
 bytes = null;
@@ -89,3 +90,19 @@ head.nodes.forEach(([, first, size], node) => gpuNode.fill(node, first, first + 
 const gpuName = gpu => head.nodes.length === 1 ? 'GPU ' + gpu : head.nodes[gpuNode[gpu]][0] + ':' + (gpu - head.nodes[gpuNode[gpu]][1]);
 const isEmpty = !policies.some(policy => policy.until > 0);
 const last = Math.max(1e-3, ...policies.map(policy => policy.until));
+// The recorder's readings of each GPU, as steps; null where nothing was read.
+function readGauge(gpu, position) {
+  const series = { seconds: [], utilisation: [], watts: [] };
+  gpu.from.forEach((from, at) => {
+    const start = from - head.origin_seconds, before = series.seconds.at(-1);
+    if (before !== undefined && start > before + 0.5) { series.utilisation.push(null); series.watts.push(null); series.seconds.push(start); }
+    if (before === undefined) series.seconds.push(start);
+    series.utilisation.push(gpu.utilisation[at]);
+    series.watts.push(gpu.watts[at]);
+    series.seconds.push(gpu.until[at] - head.origin_seconds);
+  });
+  const { colour, dash, isStrong } = head.looks[position % head.looks.length];
+  return { name: gpu.name, colour, dash, isStrong, series };
+}
+const gauges = (head.gauges?.gpus || []).map(readGauge);
+

@@ -13,7 +13,8 @@ function legendOf(parent, entries) {
 }
 function legends() {
   legendOf($('legend'), [...state.rows === 'job' ? [['var(--waiting)', 'waiting']] : [], ...head.jobs.legend]);
-  document.querySelectorAll('.legend.policies').forEach(node => legendOf(node, policies.map(policy => [policy.colour, policy.name])));
+  document.querySelectorAll('.legend.policies').forEach(node => lineLegend(node, policies));
+  lineLegend($('gauges-legend'), gauges);
 }
 function rowsAre(kind) {
   state.rows = kind;
@@ -29,6 +30,7 @@ function setTheme(theme) {
   $('theme').setAttribute('aria-label', 'switch to the ' + $('theme').textContent + ' theme');
   readTheme();
   metricCharts();
+  metricsTable();
   legends();
   redraw();
 }
@@ -57,13 +59,25 @@ function controls() {
 setTheme(matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', event => setTheme(event.matches ? 'dark' : 'light'));
 controls();
-metricsTable();
 rowsAre('gpu');
 const peak = Math.max(0, ...policies.filter(policy => policy.series).map(policy => policy.series.watts.reduce((high, value) => Math.max(high, value), 0)));
-views.push(new Lines($('series'), 'GPUs allocated', 'utilisation', value => plain(value * 100) + ' %', 1));
-views.push(new Lines($('series'), 'power', 'watts', value => peak >= 1000 ? plain(value / 1000) + ' kW' : plain(value) + ' W'));
-views.push(new Lines($('series'), 'jobs waiting', 'waiting', plain));
+views.push(new Lines($('series'), 'GPUs allocated', policies, 'utilisation', value => plain(value * 100) + ' %', 1));
+const watts = value => peak >= 1000 ? plain(value / 1000) + ' kW' : plain(value) + ' W';
+if (!gauges.length) views.push(new Lines($('series'), 'power, modelled', policies, 'watts', watts));
+views.push(new Lines($('series'), 'jobs waiting', policies, 'waiting', plain));
+if (gauges.length) {
+  $('gauges-section').hidden = false;
+  $('gauges-title').textContent = head.gauges.heading;
+  views.push(new Lines($('gauges'), 'GPU busy', gauges, 'utilisation', value => plain(value * 100) + ' %', 1));
+  views.push(new Lines($('gauges'), 'power', gauges, 'watts', value => plain(value) + ' W'));
+}
 views.push(new Spread($('spreads'), 'job completion time, cumulative', 'jct', false));
 views.push(new Spread($('spreads'), 'waiting time, cumulative', 'wait', false));
 views.push(new Spread($('spreads'), 'waiting time, histogram', 'wait', true));
 applyFilter();
+// What is drawn where, for checks from outside.
+globalThis.rotaReport = {
+  rowsAre,
+  layout: () => views.filter(view => view instanceof Gantt).map(view => view.layout()),
+  show(from, until) { Object.assign(state, { from: from * last, until: until * last }); views.forEach(view => view.draw()); },
+};

@@ -46,25 +46,48 @@ class Gantt extends Canvas {
     const end = this.policy.end[row], x = this.x(jobs.arrival[row]);
     this.fill(ink.waiting, x, y, Math.max(1, this.x(Number.isNaN(end) ? this.policy.until : end) - x), height);
   }
-  drawBars(row, y, height, index, bars) {
-    const context = this.context;
-    let drawnUntil = -Infinity;
+  // The rectangles of one row, as they are drawn: its bars in the lanes that the layout gave them. Bars of a lane never overlap, also
+  // where they are narrower than a pixel: what would lie on a bar that is there already begins behind it or is left out.
+  barsOf(row, y, height, index, bars) {
+    const inLanes = state.rows === 'gpu' && index.offset, rectangles = [], there = [];
     for (let at = index.first[row]; at < index.first[row + 1]; at++) {
       const bar = index.bars[at];
       if (bars.end[bar] < state.from) continue;
       if (bars.start[bar] > state.until) break;
-      const job = bars.job[bar], share = state.rows === 'gpu' ? jobs.share[job] / 1000 : 1;
-      const x = this.x(bars.start[bar]), end = this.x(bars.end[bar]), width = Math.max(0.8, end - x);
-      // Bars inside a pixel that is already full would change nothing.
-      if (share === 1 && end <= drawnUntil && job !== state.chosen) continue;
-      drawnUntil = Math.max(drawnUntil, x + width);
-      const offset = index.offset && state.rows === 'gpu' ? index.offset[at] / 1000 : 0;
-      const barHeight = height * share, barY = y + height * (1 - offset - share);
-      context.globalAlpha = state.matches && !state.matches[job] || state.chosen >= 0 && state.chosen !== job ? 0.16 : 1;
-      this.fill(ink.jobs[jobs.colour[job]], x, barY, width > 3 ? width - 0.7 : width, barHeight > 3 ? barHeight - 0.5 : barHeight);
-      if (width > 3) this.decorate(bars, bar, x, barY, width, barHeight);
+      const offset = inLanes ? index.offset[at] / 1000 : 0, share = inLanes ? index.height[at] / 1000 : 1;
+      const top = y + height * (1 - offset - share), bottom = top + height * share, end = this.x(bars.end[bar]);
+      const start = this.x(bars.start[bar]);
+      let x = start;
+      for (let other = there.length - 1; other >= 0; other--) {
+        const known = there[other];
+        if (known.right <= start) there.splice(other, 1);
+        else if (known.top < bottom - 1e-6 && known.bottom > top + 1e-6) x = Math.max(x, known.right);
+      }
+      if (x > start && end <= x) continue;
+      const right = Math.max(x + 0.8, end);
+      there.push({ right, top, bottom });
+      rectangles.push({ bar, job: bars.job[bar], x, y: top, width: right - x, height: bottom - top });
+    }
+    return rectangles;
+  }
+  drawBars(row, y, height, index, bars) {
+    const context = this.context;
+    for (const one of this.barsOf(row, y, height, index, bars)) {
+      context.globalAlpha = state.matches && !state.matches[one.job] || state.chosen >= 0 && state.chosen !== one.job ? 0.16 : 1;
+      this.fill(ink.jobs[jobs.colour[one.job]], one.x, one.y, one.width > 3 ? one.width - 0.7 : one.width, one.height > 3 ? one.height - 0.5 : one.height);
+      if (one.width > 3) this.decorate(bars, one.bar, one.x, one.y, one.width, one.height);
     }
     context.globalAlpha = 1;
+  }
+  // All rectangles of the rows in view, for checks from outside.
+  layout() {
+    const bars = this.policy.bars, rows = this.shownRows, height = Math.max(1, this.rowHeight - (this.rowHeight > 5 ? 1 : 0)), all = [];
+    if (!bars || !rows) return all;
+    for (let row = 0; row < rows.length; row++) {
+      const y = this.top + (row - this.firstRow) * this.rowHeight;
+      for (const one of this.barsOf(rows.at(row), y, height, state.rows === 'gpu' ? bars.byGpu : bars.byJob, bars)) all.push({ row, rowTop: y, rowBottom: y + this.rowHeight, ...one });
+    }
+    return all;
   }
   decorate(bars, bar, x, y, width, height) {
     const context = this.context, ready = clamp(this.x(bars.ready[bar]), x, x + width);
@@ -125,7 +148,7 @@ class Gantt extends Canvas {
       const bar = index.bars[at];
       if (bars.start[bar] > time + slack || bars.end[bar] < time - slack) continue;
       const offset = index.offset ? index.offset[at] / 1000 : 0;
-      if (height >= offset && height <= offset + jobs.share[bars.job[bar]] / 1000) return { job: bars.job[bar], where: gpuName(row) + ', ' + ENDING[bars.ending[bar]] };
+      if (height >= offset && height <= offset + (index.height ? index.height[at] / 1000 : 1)) return { job: bars.job[bar], where: gpuName(row) + ', ' + ENDING[bars.ending[bar]] };
     }
     return null;
   }

@@ -44,7 +44,7 @@ function tip(event, title, rows) {
 }
 const unpin = () => { pinned = false; state.chosen = -1; $('tip').hidden = true; redraw(); };
 function jobRows(policy, row) {
-  const at = value => Number.isNaN(value) ? '–' : duration(value + head.origin_seconds);
+  const at = value => Number.isNaN(value) ? '–' : moment(value);
   const span = value => Number.isNaN(value) ? '–' : duration(value);
   const share = jobs.share[row] < 1000 ? ' × ' + jobs.share[row] / 1000 : '';
   return [['type', kinds[jobs.kind[row]] || '–'], ['user', users[jobs.user[row]] || '–'], ['GPUs', jobs.gpus[row] + share], ['arrival', at(jobs.arrival[row])], ['start', at(policy.start[row])],

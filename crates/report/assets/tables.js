@@ -1,44 +1,45 @@
 // Metrics as a table and as bars, and the table of jobs.
 const known = values => values.filter(value => value !== null && value !== undefined);
-function bestOf(metric) {
-  const values = known(policies.map(policy => policy.summary[metric.key]));
-  const low = Math.min(...values), high = Math.max(...values);
-  return metric.better === 0 || !(low < high) ? NaN : metric.better < 0 ? low : high;
+const order = { by: null, down: false };
+// The policies in the order of the column that was clicked; what is not known comes last.
+function orderedPolicies() {
+  const positions = policies.map((_, position) => position);
+  if (order.by === null) return positions;
+  const key = position => order.by === 'policy' ? policies[position].name : policies[position].summary[order.by];
+  const sign = order.down ? -1 : 1, isMissing = value => value === null || value === undefined;
+  return positions.sort((a, b) => isMissing(key(a)) - isMissing(key(b)) || (key(a) < key(b) ? -sign : key(a) > key(b) ? sign : a - b));
 }
-let order = policies.map((_, position) => position), orderedBy = null;
+function sortHeading(key, words, meaning, firstDown) {
+  const isSorted = order.by === key, button = element('button', { type: 'button', textContent: words + (isSorted ? order.down ? ' ▼' : ' ▲' : ''), title: meaning });
+  button.onclick = () => {
+    order.down = isSorted ? !order.down : firstDown;
+    order.by = key;
+    metricsTable();
+    [...$('metrics').querySelectorAll('th')].find(cell => cell.getAttribute('aria-sort') !== 'none')?.querySelector('button').focus();
+  };
+  const cell = element('th', { scope: 'col', title: meaning }, button);
+  cell.setAttribute('aria-sort', isSorted ? order.down ? 'descending' : 'ascending' : 'none');
+  return cell;
+}
+const arrowOf = metric => metric.better < 0 ? ' ↓' : metric.better > 0 ? ' ↑' : '';
+// One policy alone is a list of its metrics; several are rows that can be sorted by each metric.
 function metricsTable() {
-  const table = element('table'), top = element('tr', {}, element('th', { className: 'text', textContent: 'metric', scope: 'col' }));
-  for (const position of order) {
-    top.append(element('th', { scope: 'col' }, element('i', { className: 'swatch', style: 'background:' + policies[position].colour }), policies[position].name));
-  }
-  const body = element('tbody');
-  for (const metric of head.metrics) {
-    const arrow = metric.better < 0 ? ' ↓' : metric.better > 0 ? ' ↑' : '';
-    const title = element('th', { scope: 'row', title: metric.meaning });
-    if (policies.length > 1) {
-      const sorted = orderedBy === metric.key ? ' (sorted)' : '';
-      const button = element('button', { type: 'button', textContent: metric.label + arrow + sorted, title: metric.meaning });
-      button.onclick = () => {
-        const worst = value => value ?? Infinity * (metric.better || 1) * -1;
-        const sign = metric.better > 0 ? -1 : 1;
-        orderedBy = metric.key;
-        order.sort((a, b) => sign * (worst(policies[a].summary[metric.key]) - worst(policies[b].summary[metric.key])) || a - b);
-        metricsTable();
-        [...$('metrics').querySelectorAll('button')].find(other => other.textContent.endsWith('(sorted)'))?.focus();
-      };
-      title.append(button);
-    } else title.textContent = metric.label;
-    const row = element('tr', {}, title), best = bestOf(metric);
-    for (const position of order) {
-      const value = policies[position].summary[metric.key];
-      row.append(element('td', { textContent: shown(metric, value), className: value === best ? 'best' : '' }));
+  const isSingle = policies.length < 2, body = element('tbody'), top = element('tr');
+  if (isSingle) {
+    for (const metric of head.metrics) {
+      body.append(element('tr', {}, element('th', { scope: 'row', title: metric.meaning, textContent: metric.label }), element('td', { textContent: shown(metric, policies[0]?.summary[metric.key]) })));
     }
-    body.append(row);
+  } else {
+    const metrics = head.metrics.filter(metric => policies.some(policy => policy.summary[metric.key] !== null));
+    top.append(sortHeading('policy', 'policy', 'sort by name', false), ...metrics.map(metric => sortHeading(metric.key, metric.label + arrowOf(metric), metric.meaning, metric.better > 0)));
+    for (const position of orderedPolicies()) {
+      const name = element('th', { scope: 'row' }, element('i', { className: 'swatch', style: 'background:' + toned(policies[position].colour) }), policies[position].name);
+      body.append(element('tr', {}, name, ...metrics.map(metric => element('td', { textContent: shown(metric, policies[position].summary[metric.key]), className: metric.best === position ? 'best' : '' }))));
+    }
   }
-  table.append(element('thead', {}, top), body);
-  $('metrics').replaceChildren(table);
-  $('metrics').classList.toggle('single', policies.length < 2);
-  $('metrics-hint').textContent = policies.length > 1 ? '↓ less is better, ↑ more is better; the best is marked; click a metric to sort the policies by it' : 'point at a metric for its meaning';
+  $('metrics').replaceChildren(element('table', {}, ...isSingle ? [] : [element('thead', {}, top)], body));
+  $('metrics').classList.toggle('single', isSingle);
+  $('metrics-hint').textContent = isSingle ? 'point at a metric for its meaning' : '↓ less is better, ↑ more is better; the best is marked where no other looks the same; click a heading to sort';
 }
 function metricCharts() {
   $('charts').replaceChildren();
@@ -46,14 +47,14 @@ function metricCharts() {
   for (const metric of head.metrics.filter(entry => entry.charted)) {
     const values = policies.map(policy => policy.summary[metric.key]);
     if (!known(values).length) continue;
-    const largest = Math.max(...known(values)), best = bestOf(metric);
+    const largest = Math.max(...known(values));
     const better = metric.better < 0 ? 'less is better' : 'more is better';
     const chart = element('figure', { title: metric.meaning }, element('figcaption', {}, metric.label + ' ', element('span', { className: 'quiet', textContent: better, style: 'font-weight:400' })));
     policies.forEach((policy, position) => {
       const bar = element('i');
       bar.style.width = (largest > 0 ? 100 * (values[position] ?? 0) / largest : 0) + '%';
       bar.style.background = toned(policy.colour);
-      const row = element('div', { className: 'bar' + (values[position] === best || Number.isNaN(best) ? ' best' : '') });
+      const row = element('div', { className: 'bar' + (metric.best === position || metric.best === null ? ' best' : '') });
       row.append(element('span', { textContent: policy.name, title: policy.name }), element('div', {}, bar), element('span', { textContent: shown(metric, values[position]) }));
       chart.append(row);
     });
@@ -72,7 +73,7 @@ const COLUMNS = [
 function cellText([, , value, form], row, policy) {
   if (typeof form === 'function') return form(row, policy);
   const amount = value(row, policy);
-  return Number.isNaN(amount) ? '–' : duration(form === 'span' ? amount : amount + head.origin_seconds);
+  return Number.isNaN(amount) ? '–' : form === 'span' ? duration(amount) : moment(amount);
 }
 function jobsTable() {
   const policy = policies[state.policy], value = COLUMNS.find(entry => entry[1] === state.sort)[2];

@@ -48,6 +48,12 @@ function duration(seconds) {
   const [size, name] = unitFor(Math.abs(seconds));
   return significant(seconds / size) + ' ' + name;
 }
+// A moment after the start of the run: by the clock where the run was a real one.
+const clockOf = seconds => new Date(head.clock_zero_ms + (seconds + head.origin_seconds) * 1000);
+const two = value => String(value).padStart(2, '0');
+const timeOfDay = (date, step) => two(date.getHours()) + ':' + two(date.getMinutes()) + (step < 60 ? ':' + two(date.getSeconds()) : '');
+const dayOf = date => date.toLocaleDateString('en', { day: 'numeric', month: 'short' });
+const moment = seconds => head.clock_zero_ms === null ? duration(seconds + head.origin_seconds) : dayOf(clockOf(seconds)) + ' ' + clockOf(seconds).toLocaleTimeString('en-GB');
 const FORMATS = {
   seconds: duration,
   count: value => Math.round(value).toLocaleString('en'),

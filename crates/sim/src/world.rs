@@ -127,7 +127,7 @@ impl SimulatedWorld {
         events.push(Event::at(self.now, EventKind::ended(job, end)));
     }
 
-    fn happen(&mut self, what: Ahead, state: &State, events: &mut Vec<Event>) {
+    fn happen(&mut self, what: Ahead, state: &State, lost: &mut Vec<NodeId>, events: &mut Vec<Event>) {
         let now = self.now;
         match what {
             Ahead::Stopped(job) if state.jobs[job.index()].phase == Phase::Stopping => {
@@ -136,26 +136,34 @@ impl SimulatedWorld {
                     events.push(Event::at(now, EventKind::ended(job, End::Preempted)));
                 }
             }
-            Ahead::NodeLost(node) if state.nodes_up[node.index()] => {
-                // A run that ends at this very moment has ended; its event is already told.
-                let ended = events.iter().filter_map(|event| event.kind.job()).collect::<Vec<_>>();
-                for job in state.jobs_on_node(node) {
-                    if !ended.contains(&job) {
-                        events.push(Event::at(now, EventKind::ended(job, End::Evicted)));
-                    }
-                }
-                events.push(Event { time_ns: now, kind: EventKind::NodeLost { node } });
-                if let Some(faults) = &mut self.faults {
-                    let repair = faults.draw(node, faults.mean_repair);
-                    self.ahead.push(Reverse((now + repair, Ahead::NodeReturned(node))));
-                }
-            }
             Ahead::NodeReturned(node) if !state.nodes_up[node.index()] => {
                 events.push(Event { time_ns: now, kind: EventKind::NodeReturned { node } });
                 self.draw_fault(node, now);
             }
+            // Nodes that are lost at one moment are lost together, see `lose`.
+            Ahead::NodeLost(node) if state.nodes_up[node.index()] && !lost.contains(&node) => lost.push(node),
             // Already gone, lost or back: a job ended by itself, or a recorded outage and a drawn fault overlap.
             Ahead::Stopped(_) | Ahead::NodeLost(_) | Ahead::NodeReturned(_) => {}
+        }
+    }
+
+    /// Nodes are lost, all at this moment. Their jobs are evicted in the order of their ids, whichever node they are on: a live queue
+    /// hears of them in that order, too.
+    fn lose(&mut self, nodes: &[NodeId], state: &State, events: &mut Vec<Event>) {
+        let now = self.now;
+        // A run that ends at this very moment has ended; its event is already told.
+        let ended = events.iter().filter_map(|event| event.kind.job()).collect::<Vec<_>>();
+        let mut evicted = nodes.iter().flat_map(|node| state.jobs_on_node(*node)).collect::<Vec<_>>();
+        evicted.sort_unstable();
+        evicted.dedup();
+        evicted.retain(|job| !ended.contains(job));
+        events.extend(evicted.into_iter().map(|job| Event::at(now, EventKind::ended(job, End::Evicted))));
+        for &node in nodes {
+            events.push(Event { time_ns: now, kind: EventKind::NodeLost { node } });
+            if let Some(faults) = &mut self.faults {
+                let repair = faults.draw(node, faults.mean_repair);
+                self.ahead.push(Reverse((now + repair, Ahead::NodeReturned(node))));
+            }
         }
     }
 
@@ -221,11 +229,15 @@ impl World for SimulatedWorld {
                 self.end(job, state, events);
             }
         }
+        let mut lost = Vec::new();
         while let Some(&Reverse((at, what))) = self.ahead.peek()
             && at <= self.now
         {
             self.ahead.pop();
-            self.happen(what, state, events);
+            self.happen(what, state, &mut lost, events);
+        }
+        if !lost.is_empty() {
+            self.lose(&lost, state, events);
         }
         while let Some(job) = self.bound.jobs.get(self.next_arrival)
             && job.arrival <= self.now

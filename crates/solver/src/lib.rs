@@ -6,29 +6,26 @@
 //! back into an allocation. [`lp`] is the general linear program behind a trait and the last resort of the others; [`packed`] builds on it
 //! for rows that run in pairs, and [`nash`] maximises a product. [`assign`], [`transport`] and [`match_prices`] give whole rows to columns.
 //!
+//! The rooms: `levels`, `cutting_planes` (what the price methods share), `programs`, `matching`. Their modules are known by their own names:
+//! [`price`] is `levels/price.rs`.
+//!
 //! Always: no clock, no randomness that differs between runs, no panic on any finite input; and an answer comes with a bound that proves how
 //! good it is, or says that none is claimed.
 
-pub mod assign;
-pub mod envelope;
 pub mod error;
-pub mod lp;
-pub mod match_prices;
-pub mod max_sum;
-pub mod nash;
-pub mod packed;
-pub mod price;
 pub mod problem;
 pub mod requirement;
-pub mod top_up;
-pub mod transport;
-pub mod water;
 
-mod backend;
-mod climb;
-mod master;
-mod mix;
-mod sweep;
-mod thin;
+mod cutting_planes;
+mod levels;
+mod matching;
+mod programs;
+
+pub use cutting_planes::envelope;
+use cutting_planes::{climb, master, mix, sweep};
+pub use levels::{max_sum, price, top_up, water};
+pub use matching::{assign, match_prices, transport};
+use programs::{backend, thin};
+pub use programs::{lp, nash, packed};
 
 pub use error::SolveError;

@@ -11,6 +11,10 @@ export type Explanation = Schemas["Explanation"];
 export type LiveEvent = Schemas["LiveEvent"];
 export type Text = Schemas["Text"];
 export type Job = Schemas["Job"];
+export type Group = Schemas["Group"];
+export type GroupDetail = Schemas["GroupDetail"];
+export type Prediction = Schemas["Prediction"];
+export type Predictions = Schemas["Predictions"];
 
 export type Scope = "read" | "submit" | "admin";
 
@@ -124,6 +128,7 @@ export interface Summary {
   preemptions: number;
   ftf_worst: number | null;
   ftf_unfair_fraction: number | null;
+  ftf_bounded_worst?: number | null;
 }
 
 export interface SimulationAsk {
@@ -142,6 +147,27 @@ export interface Simulation {
   policies: string[];
   error: string | null;
   results: Summary[];
+  /** The same of what really happened, where the jobs are this queue's own. */
+  happened?: Summary | null;
+}
+
+/** One stay of a job on GPUs in a simulation, in seconds. */
+export interface ScheduleBar {
+  job: string;
+  kind: string;
+  user: string;
+  gpus: number[];
+  start_s: number;
+  end_s: number;
+  end: string;
+}
+
+/** The schedule of one policy; `bars` is null where they are too many. */
+export interface ScheduleBars {
+  gpus: string[];
+  from_s: number;
+  until_s: number;
+  bars: ScheduleBar[] | null;
 }
 
 export const WAITS: readonly JobState[] = ["waiting", "held"];

@@ -3,9 +3,9 @@
 
 import { batch } from "@preact/signals";
 import { call, isAbort, Problem, session } from "../api/client";
-import type { Explanation, Job, Status } from "../api/contract";
+import type { Explanation, Job, Predictions, Status } from "../api/contract";
 import { listen } from "../api/stream";
-import { changes, ended, expected, forgetAll, jobs, link, looks, now, recordGauges, status } from "./store";
+import { changes, ended, expected, forgetAll, jobs, link, looks, now, predictions, recordGauges, status } from "./store";
 
 const LOOK_MS = 2_000;
 const TOGETHER_MS = 250;
@@ -144,14 +144,19 @@ async function refresh(stop: AbortSignal): Promise<void> {
 let askedAt = 0;
 let isAsking = false;
 
-/** Expected starts of the first in the queue. Each costs the scheduler a thought, so they are few and not often. */
+/** What is expected of the queue. Jobs that nothing is predicted of are asked about one by one; each costs the scheduler a thought. */
 async function askExpected(stop: AbortSignal): Promise<void> {
   if (isAsking || Date.now() - askedAt < EXPECTED_EVERY_MS) return;
   isAsking = true;
   askedAt = Date.now();
-  const waiting = (jobs.peek() ?? []).filter((job) => job.state === "waiting").slice(0, EXPECTED_ASKED);
   const found = new Map<number, string | null>();
   try {
+    const said = await call<Predictions>("predictions", { signal: stop });
+    for (const job of said.jobs) if (job.start_p50) found.set(job.id, job.start_p50);
+    if (!stop.aborted) predictions.value = said.jobs;
+    const waiting = (jobs.peek() ?? [])
+      .filter((job) => job.state === "waiting" && !job.start_p50 && !found.has(job.id))
+      .slice(0, EXPECTED_ASKED);
     for (const job of waiting) {
       const said = await call<Explanation>(`jobs/${job.id}/explain`, { signal: stop });
       found.set(job.id, said.earliest_start ?? null);

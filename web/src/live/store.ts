@@ -1,7 +1,7 @@
 // What the page knows of the daemon, as signals. Only `live/link.ts` writes them; everything is bounded, however long the page is open.
 
 import { signal } from "@preact/signals";
-import type { Gpu, Job, Status } from "../api/contract";
+import type { Gpu, Job, Prediction, Status } from "../api/contract";
 import { Ring } from "../logic/ring";
 
 export type LinkState = "connecting" | "live" | "reconnecting";
@@ -16,6 +16,8 @@ export const jobs = signal<Job[] | null>(null);
 export const ended = signal<Job[]>([]);
 /** When waiting jobs are expected to start, as far as anybody can say. */
 export const expected = signal<ReadonlyMap<number, string | null>>(new Map());
+/** When waiting jobs are expected to start and to end, in the order of their starts. */
+export const predictions = signal<readonly Prediction[]>([]);
 /** Grows with every event, at most a few times a second: whoever shows something else than the above looks again. */
 export const changes = signal(0);
 /** Grows with every look at the gauges. */
@@ -60,5 +62,6 @@ export function forgetAll(): void {
   jobs.value = null;
   ended.value = [];
   expected.value = new Map();
+  predictions.value = [];
   rings.clear();
 }

@@ -67,3 +67,30 @@ function labelOf(at: number, step: number, isDay: boolean): string {
   if (isDay || step >= DAY) return dayOf(date);
   return step < MINUTE ? clockSecondsOf(date) : clockOf(date);
 }
+
+const RELATIVE_STEPS = [
+  1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800,
+];
+
+/** Marks of an axis that begins at 0 and not at a moment of the clock. */
+export function relativeTicks(from: number, to: number, pixels: number): Tick[] {
+  const room = ((to - from) / 1000 / Math.max(1, pixels)) * 84;
+  const step = RELATIVE_STEPS.find((candidate) => candidate >= room) ?? Math.ceil(room / 604_800) * 604_800;
+  const found: Tick[] = [];
+  for (let at = Math.ceil(from / 1000 / step) * step; at * 1000 <= to && found.length < 200; at += step) {
+    found.push({ at: at * 1000, isDay: at === 0, label: shortSpan(at) });
+  }
+  return found;
+}
+
+/** `0`, `45 s`, `10 min`, `1 h 30`, `2 d`. */
+export function shortSpan(seconds: number): string {
+  if (seconds === 0) return "0";
+  if (seconds < 60 || (seconds < 600 && seconds % 60 !== 0)) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172_800) {
+    const minutes = Math.round((seconds % 3600) / 60);
+    return `${Math.floor(seconds / 3600)} h${minutes ? ` ${String(minutes).padStart(2, "0")}` : ""}`;
+  }
+  return `${Math.round(seconds / 86_400)} d`;
+}

@@ -57,7 +57,7 @@ async function setPriority(job: Job, priority: number): Promise<void> {
   refreshNow();
 }
 
-function begin(job: Job, verb: Verb): void {
+export function begin(job: Job, verb: Verb): void {
   const called = `job ${job.id}, ${nameOf(job)}`;
   if (verb === "cancel") {
     const text =

@@ -14,7 +14,7 @@ const SEED: &str = "vocabulary_seed";
 /// Where the vectors of layers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source<'a> {
-    /// A file.
+    /// The vectors are read from a file.
     File(&'a Path),
     /// The study's ids, drawn from a seed.
     Compat(u64),
@@ -23,7 +23,7 @@ pub enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// The vocabulary.
+    /// The vectors of all layers.
     pub fn open(self) -> anyhow::Result<Vocabulary> {
         Ok(match self {
             Source::File(path) => Vocabulary::read(path)?,

@@ -5,7 +5,7 @@ use rota_learn::adapt::images::{Dataset, ImagesError, Portion};
 use rota_learn::adapt::job::{Allocation, Cost};
 use rota_learn::adapt::training::{Manner, RunSettings};
 
-/// The images.
+/// The images to train and to test with.
 pub fn images(args: &WorkArgs) -> Result<Dataset, ImagesError> {
     let portion = Portion { train: args.images, test: args.test_images, side: args.side.map(usize::from) };
     Dataset::read(&args.data, portion)

@@ -60,7 +60,7 @@ impl DemoPlace {
         Ok(Self { dir, is_announced_here })
     }
 
-    /// The folder.
+    /// The folder of the demonstration.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

@@ -1,15 +1,23 @@
 //! A simulation that a daemon runs for its users: it tells how far it is, draws charts, and does not outlive the daemon.
 
+use crate::args::SimArgs;
+use crate::inputs::{bind, load_trace};
 use crate::output::{remark, write_file};
 use indicatif::ProgressBar;
-use rota_core::Bound;
-use rota_report::{Run, RunMeta, Summary};
+use rota_core::{Bound, Event, Span, ThroughputTable, Time};
+use rota_daemon::{HAPPENED_CLUSTER, HAPPENED_EVENTS, HAPPENED_SUMMARY};
+use rota_report::{Recorder, RecorderOptions, Run, RunMeta, Summary};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// How often progress is told.
 const EVERY: Duration = Duration::from_millis(100);
+
+/// The name of what really happened, among the policies.
+const HAPPENED: &str = "as it happened";
 
 /// The group that owns nothing.
 const NO_GROUP: u32 = 65534;
@@ -58,11 +66,42 @@ pub fn tell_progress(bar: &ProgressBar) -> Teller {
     Teller(sender)
 }
 
-/// Draws a Gantt chart for each policy, one file each.
+/// Writes the schedule of each policy: as a picture, and as bars for a page that draws them itself.
 pub fn write_charts(directory: &Path, runs: &[(Run, Summary, RunMeta)], bound: &Bound) -> anyhow::Result<()> {
     for (index, (run, _, meta)) in runs.iter().enumerate() {
-        let chart = rota_report::gantt_by_gpu(&meta.policy, run, bound);
-        write_file(&directory.join(format!("{index}.svg")), |file| Ok(file.write_all(chart.as_bytes())?))?;
+        write_chart(directory, index, run, &meta.policy, bound)?;
     }
     Ok(())
+}
+
+fn write_chart(directory: &Path, index: usize, run: &Run, policy: &str, bound: &Bound) -> anyhow::Result<()> {
+    let chart = rota_report::gantt_by_gpu(policy, run, bound);
+    write_file(&directory.join(format!("{index}.svg")), |file| Ok(file.write_all(chart.as_bytes())?))?;
+    let bars = rota_report::schedule_bars(run, bound);
+    write_file(&directory.join(format!("{index}.json")), |file| Ok(serde_json::to_writer(file, &bars)?))
+}
+
+/// Where the daemon wrote down what really happened, its summary and its schedule, as if it were one more policy.
+pub fn write_happened(directory: &Path, args: &SimArgs, table: &ThroughputTable, index: usize) -> anyhow::Result<()> {
+    let file = directory.join(HAPPENED_EVENTS);
+    if !file.exists() {
+        return Ok(());
+    }
+    let cluster = rota_trace::read_cluster(&directory.join(HAPPENED_CLUSTER))?;
+    let loaded = load_trace(&args.trace, &args.read, table)?;
+    let bound = bind(loaded.workload, cluster, table, args.read.skip_bad)?;
+    let mut recorder = Recorder::new(&bound, RecorderOptions { timeline: true, restart_cost: Span::ZERO });
+    let mut end = Time::ZERO;
+    let mut count = 0;
+    for line in BufReader::new(File::open(&file)?).lines() {
+        let event: Event = serde_json::from_str(&line?)?;
+        end = end.max(event.time_ns);
+        count += 1;
+        recorder.observe(&event);
+    }
+    let run = recorder.finish(end);
+    let meta = RunMeta { policy: HAPPENED.to_owned(), mechanism: "live".to_owned(), events: count, ..RunMeta::default() };
+    let summary = rota_report::summarise(&run, &bound, &meta);
+    write_file(&directory.join(HAPPENED_SUMMARY), |file| Ok(serde_json::to_writer(file, &summary)?))?;
+    write_chart(directory, index, &run, HAPPENED, &bound)
 }

@@ -72,6 +72,7 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
     }
     if let Some(directory) = &args.served {
         served::write_charts(directory, &runs, &bound)?;
+        served::write_happened(directory, args, &table, runs.len())?;
     }
     if let Some(directory) = &args.out {
         let written = rota_report::write_report(directory, &runs, &bound)?;
@@ -271,7 +272,12 @@ fn describe(runs: &[(Run, Summary, RunMeta)], summaries: &[Summary], setting: &[
                 text.push_str(&rota_report::terminal_gantt(run, bound, width(), GANTT_ROWS_MAX));
             }
         }
-        _ => text.push_str(&rota_report::comparison_table(summaries, width())),
+        _ => {
+            text.push_str(&rota_report::comparison_table(summaries, width()));
+            text.push('\n');
+            text.push_str(&rota_report::verdict(summaries));
+            text.push('\n');
+        }
     }
     text
 }

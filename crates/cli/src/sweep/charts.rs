@@ -3,7 +3,7 @@
 use crate::sweep::grid::{Axis, Point, Settings};
 use crate::sweep::rows::{Row, value};
 use rota_core::Span;
-use rota_report::{Distribution, Line, LinePoint, Sample};
+use rota_report::{Distribution, Line, LineChart, LinePoint, Sample, SweepPage, SweepPart};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -43,6 +43,14 @@ fn chart_sizes(settings: &Settings) -> Vec<Option<u32>> {
     }
 }
 
+/// The loads that any line has a point at, in order.
+fn loads_of(lines: &[Line]) -> Vec<f64> {
+    let mut loads = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect::<Vec<_>>();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    loads
+}
+
 impl Results<'_> {
     /// A metric over the seeds of each policy at each x, for one cluster and, with rates along the axis, one number of jobs.
     fn lines(&self, cluster: &str, jobs: Option<u32>, column: &str) -> Vec<Line> {
@@ -68,9 +76,10 @@ impl Results<'_> {
         self.settings.policies.iter().map(line).collect()
     }
 
-    /// Writes all pictures; returns how many.
+    /// Writes all pictures, and the report that holds them all; returns the number of pictures.
     pub fn write_charts(&self, folder: &Path) -> anyhow::Result<usize> {
         let mut count = 0;
+        let mut page = self.page_without_pictures();
         let sizes = chart_sizes(self.settings);
         for (number, cluster) in self.settings.clusters.iter().enumerate() {
             for (position, jobs) in sizes.iter().enumerate() {
@@ -85,17 +94,26 @@ impl Results<'_> {
                     let title =
                         format!("{}{} on {cluster}, {}", chart.words[..1].to_uppercase(), &chart.words[1..], self.what(*jobs));
                     let lines = self.lines(cluster, *jobs, chart.column);
-                    rota_report::write_lines(folder, &name, &title, self.settings.axis().words(), &lines)?;
+                    self.add_columns(&mut page, chart, cluster, *jobs, &lines);
+                    let chart = LineChart {
+                        title,
+                        x_name: self.settings.axis().words().to_owned(),
+                        y_name: chart.words.to_owned(),
+                        lines,
+                    };
+                    rota_report::write_lines(folder, &name, &chart)?;
+                    page.parts.push(SweepPart::Lines(chart));
                     count += 1;
                 }
             }
-            count += self.write_distributions(folder, number, cluster)?;
+            count += self.write_distributions(folder, number, cluster, &mut page)?;
         }
+        rota_report::write_sweep_page(folder, &page)?;
         Ok(count)
     }
 
     /// Writes the distributions at every load of a cluster, seeds put together.
-    fn write_distributions(&self, folder: &Path, number: usize, cluster: &str) -> anyhow::Result<usize> {
+    fn write_distributions(&self, folder: &Path, number: usize, cluster: &str, page: &mut SweepPage) -> anyhow::Result<usize> {
         let mut count = 0;
         for (jobs, rate) in self.settings.workloads() {
             let is_here = |point: &&Point| point.cluster == cluster && point.workload_jobs == jobs && point.rate == rate;
@@ -120,9 +138,47 @@ impl Results<'_> {
             }
             let at = format!("{at}, {}", self.what(jobs));
             rota_report::write_distributions(&folder.join("distributions"), &name, &at, &lines)?;
+            page.parts.push(SweepPart::Distributions(at, lines));
             count += 2;
         }
         Ok(count)
+    }
+
+    /// The report with its title and a row for each policy.
+    fn page_without_pictures(&self) -> SweepPage {
+        let Settings { policies, clusters, seeds, .. } = self.settings;
+        let done = self.points.iter().filter(|point| self.rows.contains_key(&point.index)).count();
+        SweepPage {
+            title: format!("Sweep of {} policies on {}", policies.len(), clusters.join(" and ")),
+            subtitle: format!("{done} of {} runs, seeds: {}", self.points.len(), seeds.len()),
+            rows: policies.iter().map(|policy| (policy.clone(), Vec::new())).collect(),
+            ..SweepPage::default()
+        }
+    }
+
+    /// Adds a column for each load of a chart, and a sentence about the best policy there.
+    fn add_columns(&self, page: &mut SweepPage, chart: &Chart, cluster: &str, jobs: Option<u32>, lines: &[Line]) {
+        for load in loads_of(lines) {
+            let load_words = match self.settings.axis() {
+                _ if self.settings.trace.is_some() => "the trace".to_owned(),
+                Axis::Rate => format!("{load} {}", self.settings.axis().unit()),
+                Axis::Jobs => format!("{load} jobs"),
+            };
+            let mut place = format!("{}, {load_words}", chart.words);
+            if self.settings.clusters.len() > 1 {
+                let _ = write!(place, ", {cluster}");
+            }
+            if let Some(jobs) = jobs.filter(|_| self.settings.jobs.len() > 1) {
+                let _ = write!(place, ", {jobs} jobs");
+            }
+            let mean = |line: &Line| line.points.iter().find(|point| point.x.total_cmp(&load).is_eq()).map(|point| point.mean);
+            for ((_, row), line) in page.rows.iter_mut().zip(lines) {
+                row.push(mean(line));
+            }
+            let means = lines.iter().filter_map(|line| Some((line.name.as_str(), mean(line)?))).collect::<Vec<_>>();
+            page.verdicts.extend(rota_report::verdict_of_means(&place, &means));
+            page.columns.push(place);
+        }
     }
 
     /// The workload in words.
@@ -163,10 +219,7 @@ impl Results<'_> {
     }
 
     fn table_rows(&self, text: &mut String, lines: &[Line], width: usize) -> anyhow::Result<()> {
-        let mut loads = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect::<Vec<_>>();
-        loads.sort_by(f64::total_cmp);
-        loads.dedup();
-        for load in loads {
+        for load in loads_of(lines) {
             write!(text, "{:>12}", if self.settings.trace.is_some() { "trace".to_owned() } else { load.to_string() })?;
             for line in lines {
                 let point = line.points.iter().find(|point| point.x.total_cmp(&load).is_eq());

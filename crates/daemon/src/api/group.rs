@@ -39,7 +39,7 @@ impl GroupCounts {
         *count += jobs;
     }
 
-    /// All members.
+    /// The number of members in all states.
     pub fn all(&self) -> u64 {
         self.open() + self.done + self.failed + self.cancelled + self.lost
     }
@@ -91,7 +91,7 @@ pub struct Group {
 /// A group with a row for each of its members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GroupDetail {
-    /// The group.
+    /// The group, as it is in lists.
     #[serde(flatten)]
     pub group: Group,
     /// The members, in the order of the submit.
@@ -143,7 +143,7 @@ pub enum JobVerb {
 pub struct JobsAction {
     /// What is done.
     pub verb: JobVerb,
-    /// The jobs.
+    /// The numbers of the jobs.
     pub ids: Vec<u64>,
     /// Only jobs that are still in one of these states are touched; empty means all.
     #[serde(default)]
@@ -166,6 +166,6 @@ pub struct JobsActed {
 pub struct JobRefused {
     /// The job's number.
     pub id: u64,
-    /// The reason.
+    /// Why it could not be done, in words.
     pub reason: String,
 }

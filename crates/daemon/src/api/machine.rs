@@ -97,8 +97,23 @@ pub struct Status {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyChange {
-    /// `name:key=value,…`.
+    /// The policy with its parameters: `name:key=value,…`.
     pub policy: String,
+}
+
+/// A machine whose GPUs are used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeView {
+    /// The machine's name.
+    pub name: String,
+    /// The number of its GPUs.
+    pub gpus: u64,
+    /// Whether it answers. Nothing is started on a machine that does not.
+    pub answers: bool,
+    /// Whether it is the daemon's own.
+    pub is_home: bool,
+    /// The jobs that run there.
+    pub jobs: Vec<u64>,
 }
 
 /// What to drain or to take into use again.

@@ -64,7 +64,7 @@ impl From<&PolicyInfo> for PolicyChoice {
 }
 
 impl PolicyChoice {
-    /// All policies.
+    /// Every policy that this Rota knows.
     pub fn all() -> Vec<Self> {
         rota_learn::registry().policies().iter().map(Self::from).collect()
     }

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 /// When a waiting job is expected to start and to end. Times are null where they depend on jobs whose length is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Prediction {
-    /// The job.
+    /// The job's number.
     pub id: u64,
     /// The job's place among the waiting jobs, from 1, by when they are expected to start.
     pub position: u32,

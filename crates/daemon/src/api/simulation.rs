@@ -74,4 +74,7 @@ pub struct Simulation {
     pub error: Option<String>,
     /// One summary a policy, as `rota sim --json` prints it; empty until it is done.
     pub results: Vec<serde_json::Value>,
+    /// The same summary of what really happened, where the jobs are those of this queue. Its chart comes after those of the policies.
+    #[serde(default)]
+    pub happened: Option<serde_json::Value>,
 }

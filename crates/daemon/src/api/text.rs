@@ -4,9 +4,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::Error as _;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Bytes that are usually text.
@@ -43,13 +45,6 @@ struct Encoded {
     base64: String,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Either {
-    Plain(String),
-    Encoded(Encoded),
-}
-
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
@@ -61,10 +56,31 @@ impl Serialize for Text {
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Either::deserialize(deserializer)? {
-            Either::Plain(text) => Ok(Self(text.into_bytes())),
-            Either::Encoded(Encoded { base64 }) => STANDARD.decode(base64).map(Self).map_err(D::Error::custom),
-        }
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+/// Takes either form. Commands are read by the hundred thousand, so that nothing is set aside to be looked at twice.
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a string, or an object with `base64`")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text, E> {
+        Ok(Text(text.as_bytes().to_vec()))
+    }
+
+    fn visit_string<E: serde::de::Error>(self, text: String) -> Result<Text, E> {
+        Ok(Text(text.into_bytes()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Text, A::Error> {
+        let Encoded { base64 } = Encoded::deserialize(MapAccessDeserializer::new(map))?;
+        STANDARD.decode(base64).map(Text).map_err(A::Error::custom)
     }
 }
 

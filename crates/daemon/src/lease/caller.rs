@@ -16,12 +16,12 @@ struct Run {
 
 /// Refuses the call of a process that is none of the job's present run. A job that has no run has nothing to guard.
 pub async fn check(service: &LeaseService, client: SocketAddr, job: u64) -> Result<(), Refusal> {
-    let Some(lease) = service.book.number(job) else { return Ok(()) };
+    let Some(lease) = service.leases.number(job) else { return Ok(()) };
     let Some(owner) = service.board.read().jobs.get(&job).map(|record| record.uid) else { return Ok(()) };
     let own_uid = rustix::process::geteuid().as_raw();
     // Only a daemon of root's runs jobs as their owners.
     let run = Run { job, lease, uid: if own_uid == 0 { owner } else { own_uid } };
-    let link = Link { client, server: service.book.address() };
+    let link = Link { client, server: service.leases.address() };
     let checked = tokio::task::spawn_blocking(move || check_process(&link, &run)).await;
     checked.unwrap_or_else(|_| Err(Refusal::new(RefusalKind::Unavailable, "the caller could not be looked up; try again")))
 }

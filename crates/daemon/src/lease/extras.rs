@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 
-/// The routes.
+/// The routes by which a job asks for extra GPUs and gives them back.
 pub fn routes(service: Arc<LeaseService>) -> Router {
     Router::new().route("/lease/v1/extras", post(extras)).route("/lease/v1/give-back", post(give_back)).with_state(service)
 }
@@ -35,7 +35,7 @@ async fn extras(State(service): State<Arc<LeaseService>>, headers: HeaderMap, To
         "usable": uuids.len(),
         "uuids": uuids,
         "held": record.progress.extras.len(),
-        "seconds_left": record.budget_left(service.book.clock().now().0),
+        "seconds_left": record.budget_left(service.leases.clock().now().0),
     })))
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Gavel's protocol has no tokens. It is served on loopback, to processes of jobs that were submitted for it ([`caller`]).
 
-use crate::lease::book::GavelTerms;
 use crate::lease::caller;
 use crate::lease::routes::LeaseService;
+use crate::lease::running_leases::GavelTerms;
 use crate::machine::platform::{LeaseRequest, RefusalKind};
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
@@ -104,7 +104,7 @@ impl UnaryService<InitJobRequest> for InitJob {
         Box::pin(async move {
             let job = request.into_inner().job_id;
             caller::check(&service, client, job).await.map_err(status)?;
-            let Some((holder, is_new, terms)) = service.book.gavel_init(job).map_err(status)? else {
+            let Some((holder, is_new, terms)) = service.leases.gavel_init(job).map_err(status)? else {
                 return Ok(Response::new(UpdateLeaseResponse::default()));
             };
             if is_new {
@@ -126,7 +126,7 @@ impl UnaryService<UpdateLeaseRequest> for UpdateLease {
         Box::pin(async move {
             let ask = request.into_inner();
             caller::check(&service, client, ask.job_id).await.map_err(status)?;
-            let terms = service.book.gavel_update(&ask).map_err(status)?;
+            let terms = service.leases.gavel_update(&ask).map_err(status)?;
             Ok(Response::new(terms.map(Into::into).unwrap_or_default()))
         })
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// How far a process was, and how long it had run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Told {
-    /// Steps done.
+    /// The steps that the process has done.
     pub steps: u64,
     /// Seconds since the process began.
     pub seconds: f64,

@@ -3,11 +3,10 @@
 //!
 //! What must hold: a stop and a commit are on the disk before a job hears of them; a renewal is not written, because a GPU is freed by
 //! the end of processes and never by a clock. A run can speak for its own lease only: its token names the job and the lease.
-//! [`book`] is what is known of the leases of running jobs, [`token`] the secrets of runs, [`routes`] our own service, [`extras`] its
+//! [`running_leases`] is what is known of the leases of running jobs, [`token`] the secrets of runs, [`routes`] our own service, [`extras`] its
 //! part about GPUs beyond those a job asked for, [`gavel`] the protocol of Gavel's iterator, both on one port; [`caller`] finds out whose
 //! process speaks it. [`meter`] measures how fast runs are.
 
-pub mod book;
 pub mod caller;
 pub mod extras;
 pub mod gavel;
@@ -15,4 +14,5 @@ pub mod gavel_log;
 pub mod meter;
 pub mod port;
 pub mod routes;
+pub mod running_leases;
 pub mod token;

@@ -1,6 +1,6 @@
 //! Our own lease service: grant, renew, notice, progress, commit and complete, as JSON over HTTP.
 
-use crate::lease::book::{LeaseBook, Standing};
+use crate::lease::running_leases::{RunningLeases, Standing};
 use crate::lease::token::LeaseHolder;
 use crate::machine::platform::{LeaseRequest, Message, Refusal, RefusalKind};
 use crate::view::board::Board;
@@ -28,7 +28,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// What the routes share.
 pub struct LeaseService {
     /// The leases of running jobs.
-    pub book: Arc<LeaseBook>,
+    pub leases: Arc<RunningLeases>,
     /// Jobs, as everybody may see them.
     pub board: Arc<Board>,
     /// The queue's inbox.
@@ -65,11 +65,11 @@ impl LeaseService {
     pub(crate) fn holder(&self, headers: &HeaderMap, lease: u32) -> Result<LeaseHolder, LeaseError> {
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = given.and_then(|text| text.strip_prefix("Bearer ")).map(str::trim);
-        let holder = token.and_then(|token| self.book.holder(token)).ok_or_else(|| {
+        let holder = token.and_then(|token| self.leases.holder(token)).ok_or_else(|| {
             let message = "this is not the token of a run; send `Authorization: Bearer $ROTA_LEASE_TOKEN`";
             LeaseError(StatusCode::UNAUTHORIZED, message.to_owned())
         })?;
-        if self.book.number(holder.job).is_none() && !self.board.read().jobs.contains_key(&holder.job) {
+        if self.leases.number(holder.job).is_none() && !self.board.read().jobs.contains_key(&holder.job) {
             return Err(LeaseError(StatusCode::NOT_FOUND, format!("there is no job {} in the queue", holder.job)));
         }
         if holder.lease != lease {
@@ -132,16 +132,16 @@ struct Grant {
 
 async fn grant(State(service): State<Arc<LeaseService>>, headers: HeaderMap, Told(ask): Told<Grant>) -> Answer {
     let holder = service.holder(&headers, ask.lease)?;
-    if service.book.join(holder, ask.rank, ask.world)? {
+    if service.leases.join(holder, ask.rank, ask.world)? {
         service.write(LeaseRequest::Take(holder)).await?;
     }
     let record = service.board.read().jobs.get(&holder.job).cloned();
     let progress = record.map(|record| record.progress.clone()).unwrap_or_default();
-    let folder = service.book.checkpoints().of(holder.job);
+    let folder = service.leases.checkpoints().of(holder.job);
     let resume_from = progress.checkpoint.map(|name| folder.join(name).to_string_lossy().into_owned());
     Ok(Json(json!({
         "lease": holder.lease,
-        "max_seconds": service.book.max_seconds(holder, 0.0)?,
+        "max_seconds": service.leases.max_seconds(holder, 0.0)?,
         "steps_done": progress.step.unwrap_or(0),
         "resume_from": resume_from,
     })))
@@ -159,7 +159,7 @@ struct Renew {
 
 async fn renew(State(service): State<Arc<LeaseService>>, headers: HeaderMap, Told(ask): Told<Renew>) -> Answer {
     let holder = service.holder(&headers, ask.lease)?;
-    let renewal = service.book.renew(holder, ask.rank, ask.steps, ask.seconds)?;
+    let renewal = service.leases.renew(holder, ask.rank, ask.steps, ask.seconds)?;
     Ok(Json(json!({
         "state": if renewal.stop.is_some() { "stop" } else { "go" },
         "max_seconds": renewal.max_seconds,
@@ -170,7 +170,7 @@ async fn renew(State(service): State<Arc<LeaseService>>, headers: HeaderMap, Tol
 
 async fn progress(State(service): State<Arc<LeaseService>>, headers: HeaderMap, Told(ask): Told<Renew>) -> Answer {
     let holder = service.holder(&headers, ask.lease)?;
-    service.book.tell(holder, ask.rank, ask.steps, ask.seconds)?;
+    service.leases.tell(holder, ask.rank, ask.steps, ask.seconds)?;
     Ok(Json(json!({})))
 }
 
@@ -192,7 +192,7 @@ async fn commit(State(service): State<Arc<LeaseService>>, headers: HeaderMap, To
     }
     let path = Path::new(&ask.path);
     let is_below = path.components().all(|part| matches!(part, Component::Normal(_))) && !ask.path.is_empty();
-    let folder = service.book.checkpoints().of(holder.job);
+    let folder = service.leases.checkpoints().of(holder.job);
     if !is_below || tokio::fs::metadata(folder.join(path)).await.is_err() {
         let message = format!(
             "path: there is no `{}` in {}; save a file there first, and give its name below that folder",
@@ -218,7 +218,7 @@ struct Complete {
 /// The job has done all its steps. Its end is still told by its exit code.
 async fn complete(State(service): State<Arc<LeaseService>>, headers: HeaderMap, Told(ask): Told<Complete>) -> Answer {
     let holder = service.holder(&headers, ask.lease)?;
-    service.book.tell(holder, ask.rank, ask.steps, 0.0)?;
+    service.leases.tell(holder, ask.rank, ask.steps, 0.0)?;
     Ok(Json(json!({})))
 }
 
@@ -263,7 +263,7 @@ impl Listener {
                 return Some((Ok(line(&NoticeLine::Extras { usable: standing.extras })), self));
             }
             if standing.until > before.until && standing.stop.is_none() {
-                let max_seconds = self.service.book.length(self.holder, standing);
+                let max_seconds = self.service.leases.length(self.holder, standing);
                 return Some((Ok(line(&NoticeLine::Extended { max_seconds })), self));
             }
             match tokio::time::timeout(SIGN_OF_LIFE, self.standings.changed()).await {
@@ -285,7 +285,7 @@ async fn notice(
     Query(ask): Query<Listen>,
 ) -> Result<Response, LeaseError> {
     let holder = service.holder(&headers, ask.lease)?;
-    let standings = service.book.listen(holder)?;
+    let standings = service.leases.listen(holder)?;
     let told = Standing { stop: None, ..*standings.borrow() };
     let listener = Listener { service, standings, told, holder };
     let lines = stream::unfold(listener, Listener::next);

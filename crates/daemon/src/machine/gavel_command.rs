@@ -98,7 +98,7 @@ mod tests {
         let command = ["python3", "main.py", "--data=%s/x"].map(Text::from).to_vec();
         let gavel = GavelScript { total_steps: 101, steps_arg: "--num_steps".to_owned(), data_dir: Some(Text::from("/data")) };
         let ask = Submit { command: command.into(), gpus, gavel: Some(gavel), ..Submit::default() };
-        let spec = Some(Arc::new(Spec { ask, ..Spec::default() }));
+        let spec = Some(Arc::new(Spec { ask: Arc::new(ask), ..Spec::default() }));
         let request = Submission { uid: 0, user: "ada".to_owned(), gpus, env_id: 0, memory_mib: None, group: None, spec };
         let mut record = JobRecord::new(5, &request, Stamp { at: 0, wall_ns: 0 });
         record.gpu_indices = (1..=gpus).collect();

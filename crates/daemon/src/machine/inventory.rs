@@ -19,6 +19,8 @@ pub struct Machine {
     pub cluster: Cluster,
     /// The name of the machine that the daemon runs on.
     pub host: String,
+    /// The GPU of each UUID.
+    by_uuid: HashMap<String, GpuId>,
 }
 
 impl Machine {
@@ -57,7 +59,8 @@ impl Machine {
         let (node, gpus) = (NodeId::from_index(cluster.nodes.len()), devices.len() as u32);
         cluster.gpus.extend((0..cpu_slots).map(|_| Gpu { node, gpu_type }));
         cluster.nodes.push(Node { name: format!("{host} processors"), gpus: gpus..gpus + cpu_slots });
-        Self { devices, kinds, cluster, host: host.to_owned() }
+        let by_uuid = devices.iter().enumerate().map(|(index, device)| (device.uuid.clone(), GpuId::from_index(index))).collect();
+        Self { devices, kinds, cluster, host: host.to_owned(), by_uuid }
     }
 
     /// The node of this name, if it has GPUs.
@@ -79,7 +82,7 @@ impl Machine {
 
     /// The GPU with this UUID.
     pub fn gpu_of(&self, uuid: &str) -> Option<GpuId> {
-        self.devices.iter().position(|device| device.uuid == uuid).map(GpuId::from_index)
+        self.by_uuid.get(uuid).copied()
     }
 
     /// The device of a GPU; slots have none.

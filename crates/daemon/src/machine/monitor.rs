@@ -5,19 +5,20 @@ use crate::machine::platform::{Look, Message};
 use crate::machine::process_owners::owners;
 use crate::view::board::Board;
 use rota_gpu::{ComputeModes, Device, Devices, Load, Nvml, ReadError, Virtual};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 /// Share of a virtual GPU's memory that a job is shown with if it does not say how much it needs.
-const VIRTUAL_MEMORY_SHARE: f64 = 0.3;
+pub const VIRTUAL_MEMORY_SHARE: f64 = 0.3;
 /// How busy a virtual GPU is shown to be with a job that has all of it.
-const VIRTUAL_BUSY_PERCENT: f64 = 90.0;
+pub const VIRTUAL_BUSY_PERCENT: f64 = 90.0;
 
 /// Where GPUs are found.
 pub enum Source {
-    /// NVIDIA's driver.
+    /// GPUs that NVIDIA's driver tells of.
     Nvml(Box<Nvml>),
     /// Invented ones, with the real processes of jobs on them.
     Virtual(Virtual),
@@ -28,8 +29,13 @@ pub enum Source {
 impl Source {
     /// Looks for the driver, or takes the virtual GPUs asked for.
     pub fn open(virtual_gpus: Option<&str>) -> Result<Self, rota_gpu::GpuError> {
+        Self::open_on(virtual_gpus, "")
+    }
+
+    /// The same on a node of a cluster: virtual GPUs of different nodes have different UUIDs.
+    pub fn open_on(virtual_gpus: Option<&str>, node: &str) -> Result<Self, rota_gpu::GpuError> {
         if let Some(spec) = virtual_gpus {
-            return Ok(Self::Virtual(Virtual::new(&rota_gpu::parse_virtual(spec)?)));
+            return Ok(Self::Virtual(Virtual::on_node(&rota_gpu::parse_virtual(spec)?, node)));
         }
         match Nvml::open() {
             Ok(nvml) => Ok(Self::Nvml(Box::new(nvml))),
@@ -57,6 +63,31 @@ impl Source {
         })
     }
 
+    /// One look at each of these devices, and the owners of their processes.
+    pub fn look(&mut self, uuids: &[String], jobs: &HashMap<u32, u64>, names: &mut Names) -> Vec<(String, Look)> {
+        let asked = uuids.iter().map(String::as_str).collect::<Vec<_>>();
+        let readings = match self {
+            Self::None(_) => return Vec::new(),
+            Self::Virtual(devices) => devices.read(&asked),
+            Self::Nvml(nvml) => {
+                let readings = nvml.read(&asked);
+                if readings.iter().any(Result::is_err) {
+                    // A driver that was reset must be asked for its devices before they answer again.
+                    _ = nvml.list();
+                }
+                readings
+            }
+        };
+        let look = |reading: Result<rota_gpu::Reading, ReadError>| match reading {
+            Ok(reading) => {
+                let processes = owners(&reading.processes, jobs, names);
+                Look { processes, reading: Some(reading), is_lost: false }
+            }
+            Err(error) => Look { processes: Vec::new(), reading: None, is_lost: matches!(error, ReadError::Lost) },
+        };
+        uuids.iter().cloned().zip(readings.into_iter().map(look)).collect()
+    }
+
     /// The driver's name and version.
     pub fn driver(&self) -> String {
         match self {
@@ -82,28 +113,14 @@ pub fn start(
         let mut next = Instant::now();
         loop {
             let jobs = node.jobs_by_pid();
-            let readings = match &mut source {
-                Source::None(_) => return,
-                Source::Virtual(virtual_devices) => {
-                    virtual_devices.set_loads(loads(&devices, &board, &jobs));
-                    virtual_devices.read(&uuids.iter().map(String::as_str).collect::<Vec<_>>())
-                }
-                Source::Nvml(nvml) => {
-                    let readings = nvml.read(&uuids.iter().map(String::as_str).collect::<Vec<_>>());
-                    if readings.iter().any(Result::is_err) {
-                        // A driver that was reset must be asked for its devices before they answer again.
-                        _ = nvml.list();
-                    }
-                    readings
-                }
-            };
-            let looks = readings.into_iter().map(|reading| match reading {
-                Ok(reading) => {
-                    Look { processes: owners(&reading.processes, &jobs, &mut names), reading: Some(reading), is_lost: false }
-                }
-                Err(error) => Look { processes: Vec::new(), reading: None, is_lost: matches!(error, ReadError::Lost) },
-            });
-            if inbox.send(Message::Looked(looks.collect())).is_err() {
+            if matches!(source, Source::None(_)) {
+                return;
+            }
+            if let Source::Virtual(virtual_devices) = &mut source {
+                virtual_devices.set_loads(loads(&devices, &board, &jobs));
+            }
+            let looks = source.look(&uuids, &jobs, &mut names);
+            if inbox.send(Message::Looked(looks)).is_err() {
                 return;
             }
             next += every;
@@ -119,7 +136,7 @@ pub fn start(
 }
 
 /// The real processes of jobs, as if they were on their virtual GPUs.
-fn loads(devices: &[Device], board: &Board, jobs: &std::collections::HashMap<u32, u64>) -> Vec<Load> {
+fn loads(devices: &[Device], board: &Board, jobs: &HashMap<u32, u64>) -> Vec<Load> {
     let view = board.read();
     let mut loads = Vec::new();
     for (&pid, job) in jobs {

@@ -7,7 +7,7 @@ use crate::machine::run_requests::{RunRequests, run_of};
 use crate::store::record::JobRecord;
 use crate::watchmen::clients::{Asker, Registration};
 use rota_core::Time;
-use rota_exec::{Adoption, Executor, ExecutorEvent, ExitRecord, RunEnd, StartError, Started, Stop};
+use rota_exec::{Adoption, DeviceLook, Executor, ExecutorEvent, ExitRecord, LostCause, RunEnd, StartError, Started, Stop};
 use std::fmt;
 use tokio::sync::oneshot;
 
@@ -88,6 +88,11 @@ pub enum Outcome {
     Ended(Box<ExitRecord>),
     /// Nobody can say.
     Lost(String),
+    /// Nobody can say, because its node is gone. A job that saves its work through its lease goes on elsewhere: the old run can save
+    /// nothing any more.
+    NodeGone(String),
+    /// Nobody can say, because whoever gave its node has taken it away. No process of it is left.
+    NodeEnded(String),
     /// Nobody can say, because the machine was restarted.
     Rebooted,
     /// It never ran: the daemon died before its supervisor came. It waits again.
@@ -104,6 +109,8 @@ impl From<RunEnd> for Outcome {
     fn from(end: RunEnd) -> Self {
         match end {
             RunEnd::Ended(record) => Self::Ended(record),
+            RunEnd::Lost(cause @ LostCause::NodeGone(_)) => Self::NodeGone(cause.to_string()),
+            RunEnd::Lost(cause @ LostCause::NodeEnded(_)) => Self::NodeEnded(cause.to_string()),
             RunEnd::Lost(cause) => Self::Lost(cause.to_string()),
             RunEnd::Rebooted => Self::Rebooted,
             RunEnd::NeverStarted => Self::NeverStarted,
@@ -113,7 +120,7 @@ impl From<RunEnd> for Outcome {
 }
 
 /// What one look at a GPU showed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Look {
     /// The reading; `None` if the device does not answer.
     pub reading: Option<rota_gpu::Reading>,
@@ -123,10 +130,25 @@ pub struct Look {
     pub is_lost: bool,
 }
 
+impl From<DeviceLook> for Look {
+    fn from(look: DeviceLook) -> Self {
+        let process = |owner: rota_exec::ProcessOwner| api::GpuProcess {
+            pid: owner.pid,
+            user: owner.user,
+            name: owner.name,
+            memory_mib: owner.memory_mib,
+            job: owner.job,
+        };
+        Self { reading: look.reading, processes: look.owners.into_iter().map(process).collect(), is_lost: look.is_lost }
+    }
+}
+
 /// What reaches the queue.
 pub enum Message {
     /// A copy of the queue is asked for, to be run forward.
     Fork(crate::forecast::fork::ForkSender),
+    /// A user asks what would become of a job, without submitting it.
+    DryRun(Box<api::Submit>, Caller, Reply<Box<crate::forecast::changes::Candidate>>),
     /// A user submits jobs.
     Submit(Box<api::Submit>, Caller, Reply<api::Submitted>),
     /// A process claims GPUs for itself.
@@ -154,10 +176,19 @@ pub enum Message {
     },
     /// The executor tells something else than an end.
     Executor(ExecutorEvent),
-    /// All GPUs were looked at, in the order of the machine.
-    Looked(Vec<Look>),
+    /// GPUs were looked at: some or all, each with its UUID.
+    Looked(Vec<(String, Look)>),
+    /// Nodes will be gone soon, for this reason.
+    NodesLeaving {
+        /// The nodes.
+        nodes: Vec<String>,
+        /// The reason.
+        reason: String,
+    },
     /// Why does it wait?
     Explain(u64, Caller, Reply<api::Explanation>),
+    /// A node is gone for good.
+    ForgetNode(String, Caller, Reply<()>),
     /// Start nothing more, on these GPUs or at all.
     Drain(api::Drain, Caller, Reply<()>),
     /// Start jobs again.
@@ -304,6 +335,7 @@ pub fn message_of(event: ExecutorEvent) -> Message {
     match event {
         ExecutorEvent::Ended { run, end } => Message::Ended { job: run.job, attempt: run.attempt, outcome: end.into() },
         ExecutorEvent::HolderGone { run } => Message::Ended { job: run.job, attempt: run.attempt, outcome: Outcome::HolderGone },
+        ExecutorEvent::Looked(looks) => Message::Looked(looks.into_iter().map(|look| (look.uuid.clone(), look.into())).collect()),
         other => Message::Executor(other),
     }
 }

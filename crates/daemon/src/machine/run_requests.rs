@@ -4,7 +4,7 @@ use crate::access::users;
 use crate::api::NoticeReach;
 use crate::api::text::Text;
 use crate::config::Config;
-use crate::lease::book::LeaseBook;
+use crate::lease::running_leases::RunningLeases;
 use crate::machine::gavel_command;
 use crate::machine::platform::Run;
 use crate::queue::endings::signal_number;
@@ -35,7 +35,7 @@ pub struct RunRequests {
     round_seconds: f64,
     is_root: bool,
     /// The leases of running jobs; none where jobs are not real.
-    leases: Option<Arc<LeaseBook>>,
+    leases: Option<Arc<RunningLeases>>,
     /// The program `rota`, which starts the processes of gangs.
     program: PathBuf,
     /// GPUs of this machine.
@@ -67,9 +67,16 @@ impl RunRequests {
         }
     }
 
+    /// The nodes are others from now on. Devices that are gone are still known to have been where they were.
+    pub fn set_nodes(&mut self, nodes: &[Node]) {
+        let devices = nodes.iter().flat_map(|node| node.devices.iter().map(move |device| (device, node)));
+        self.node_of.extend(devices.map(|(device, node)| (device.uuid.clone(), node.name.clone())));
+        self.alike = alike(nodes);
+    }
+
     /// The same, for runs that have leases.
     #[must_use]
-    pub fn with_leases(self, leases: Arc<LeaseBook>, program: PathBuf, gpus: usize) -> Self {
+    pub fn with_leases(self, leases: Arc<RunningLeases>, program: PathBuf, gpus: usize) -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let numactl = std::env::split_paths(&path).map(|folder| folder.join("numactl")).find(|file| file.is_file());
         Self { leases: Some(leases), program, gpus, numactl, ..self }
@@ -110,7 +117,10 @@ impl RunRequests {
         let key = run_of(record);
         let identity = self.identities.remove(&key).ok_or("its place was not prepared")?;
         self.make_checkpoint_folder(record)?;
-        let needs_user = self.is_root && record.uid != 0;
+        let places = self.places(record);
+        // The worker of another node may be root's where the daemon is not: there a job runs as its owner, too.
+        let is_elsewhere = places.iter().any(|place| place.node != self.home);
+        let needs_user = (self.is_root || is_elsewhere) && record.uid != 0;
         let run_as = needs_user.then(|| {
             let groups = users::groups_of(&record.user, record.spec.gid);
             RunAs { uid: record.uid, gid: record.spec.gid, groups }
@@ -123,7 +133,7 @@ impl RunRequests {
         Ok(RunRequest {
             run: key,
             identity,
-            places: self.places(record),
+            places,
             spare_uuids: self.spare_uuids(record),
             command: self.command(record),
             cwd: PathBuf::from(ask.cwd.to_os()),
@@ -189,6 +199,8 @@ impl RunRequests {
                 None => places.push(Place { node: node.clone(), uuids: vec![uuid.clone()] }),
             }
         }
+        // The daemon's own machine has the first part of a run, whose output is the job's.
+        places.sort_by_key(|place| place.node != self.home);
         if places.is_empty() {
             places.push(Place { node: self.home.clone(), uuids: Vec::new() });
         }

@@ -5,7 +5,7 @@ use crate::machine::platform::{Message, Outcome, Platform};
 use crate::machine::run_requests::RunRequests;
 use crate::store::record::JobRecord;
 use rota_core::Time;
-use rota_exec::{Executor, Identity, LocalExecutor, RunKey};
+use rota_exec::{CompositeExecutor, Executor, Identity, RunKey};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ const BATCH_MAX: usize = 8192;
 pub struct SystemPlatform {
     clock: SystemClock,
     inbox: Receiver<Message>,
-    executor: LocalExecutor,
+    executor: CompositeExecutor,
     requests: RunRequests,
 }
 
 impl SystemPlatform {
-    /// A platform whose jobs are run by this machine's executor.
-    pub fn new(clock: SystemClock, inbox: Receiver<Message>, executor: LocalExecutor, requests: RunRequests) -> Self {
+    /// A platform whose jobs are run by this executor.
+    pub fn new(clock: SystemClock, inbox: Receiver<Message>, executor: CompositeExecutor, requests: RunRequests) -> Self {
         Self { clock, inbox, executor, requests }
     }
 }

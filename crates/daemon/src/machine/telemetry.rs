@@ -2,7 +2,9 @@
 
 use crate::api::{self, GpuState};
 use crate::config::OnLoss;
+use crate::machine::inventory::Machine;
 use crate::machine::platform::{Look, Platform};
+use crate::memory::sharing::group_of;
 use crate::past::runs::{IDLE_PERCENT, Measure, measured_between};
 use crate::queue::world::LiveWorld;
 use crate::store::record::JobRecord;
@@ -11,6 +13,7 @@ use rota_core::{Event, GpuId, MilliGpu, Slice, StopCause};
 use rota_engine::State;
 use rusqlite::params;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// A device that gave no answer so often in a row is lost even if the driver does not say so.
 const SILENT_LOOKS_MAX: u32 = 3;
@@ -31,7 +34,7 @@ pub(crate) struct Telemetry {
     pub looks: Vec<Look>,
     energy_joules: Vec<Option<f64>>,
     silent: Vec<u32>,
-    looked_ns: Option<u64>,
+    looked_ns: Vec<Option<u64>>,
     gpu_sums: Vec<Sum>,
     job_sums: HashMap<u64, Sum>,
     /// What was measured of the runs under way, by job and attempt.
@@ -77,16 +80,40 @@ impl Telemetry {
             strangers: vec![Slice::default(); gpus],
             overused_mib: vec![0; gpus],
             marked: HashSet::new(),
-            looks: Vec::new(),
+            looks: vec![Look::default(); gpus],
             energy_joules: vec![None; gpus],
             silent: vec![0; gpus],
-            looked_ns: None,
+            looked_ns: vec![None; gpus],
             gpu_sums: vec![Sum::default(); gpus],
             job_sums: HashMap::new(),
             runs: HashMap::new(),
             sample_began_s: None,
             pending: Vec::new(),
             thinned_s: 0,
+        }
+    }
+
+    /// The same for other GPUs: what is known of those that are still there is kept.
+    pub fn moved(mut self, before: &Machine, now: &Machine) -> Self {
+        let mut moved = Self::new(now.devices.len());
+        for (index, device) in now.devices.iter().enumerate() {
+            let Some(old) = before.gpu_of(&device.uuid).map(GpuId::index) else { continue };
+            moved.strangers[index] = self.strangers[old];
+            moved.overused_mib[index] = self.overused_mib[old];
+            moved.looks[index] = std::mem::take(&mut self.looks[old]);
+            moved.energy_joules[index] = self.energy_joules[old];
+            moved.silent[index] = self.silent[old];
+            moved.looked_ns[index] = self.looked_ns[old];
+            moved.gpu_sums[index] = std::mem::take(&mut self.gpu_sums[old]);
+        }
+        Self {
+            marked: self.marked,
+            job_sums: self.job_sums,
+            runs: self.runs,
+            sample_began_s: self.sample_began_s,
+            pending: self.pending,
+            thinned_s: self.thinned_s,
+            ..moved
         }
     }
 
@@ -130,22 +157,40 @@ impl Sum {
 }
 
 impl<P: Platform> LiveWorld<P> {
-    pub(crate) fn take_looks(&mut self, mut looks: Vec<Look>, state: &State, events: &mut Vec<Event>) {
-        self.bring_home(&mut looks);
-        let now_ns = self.platform.now().0;
-        let seconds = self.devices.telemetry.looked_ns.map_or(0.0, |before| now_ns.saturating_sub(before) as f64 / 1e9);
-        self.devices.telemetry.looked_ns = Some(now_ns);
-        for (index, look) in looks.iter().enumerate().take(self.devices.machine.devices.len()) {
-            let gpu = GpuId::from_index(index);
-            self.note_loss(gpu, look, events);
-            self.devices.telemetry.strangers[index] = self.strangers_on(gpu, look);
-            self.measure(gpu, look, seconds);
+    /// The jobs that have each GPU, by its UUID.
+    fn runs_by_gpu(&self) -> HashMap<String, Vec<Arc<JobRecord>>> {
+        let mut runs = HashMap::<String, Vec<Arc<JobRecord>>>::new();
+        for record in self.running() {
+            for uuid in &record.gpu_uuids {
+                runs.entry(uuid.clone()).or_default().push(Arc::clone(record));
+            }
         }
-        self.devices.telemetry.looks = looks;
+        runs
+    }
+
+    /// Takes in looks at some GPUs, or at all. A look at a GPU that is not there any more says nothing.
+    pub(crate) fn take_looks(&mut self, looks: Vec<(String, Look)>, state: &State, events: &mut Vec<Event>) {
+        let now_ns = self.platform.now().0;
+        let runs = self.runs_by_gpu();
+        let on = |uuid: &str| runs.get(uuid).map_or(&[][..], Vec::as_slice);
+        let mut gpus = Vec::with_capacity(looks.len());
+        for (uuid, mut look) in looks {
+            let Some(gpu) = self.devices.machine.gpu_of(&uuid) else { continue };
+            self.bring_home(&uuid, &mut look);
+            let before_ns = self.devices.telemetry.looked_ns[gpu.index()].replace(now_ns);
+            let seconds = before_ns.map_or(0.0, |before| now_ns.saturating_sub(before) as f64 / 1e9);
+            self.note_loss(gpu, &look, events);
+            self.devices.telemetry.strangers[gpu.index()] = self.strangers_on(gpu, &look);
+            self.measure(gpu, &look, seconds, on(&uuid));
+            self.devices.telemetry.looks[gpu.index()] = look;
+            self.devices.unseen.remove(&gpu);
+            gpus.push((gpu, uuid));
+        }
         self.tend_clients();
-        let gpus = (0..self.devices.machine.devices.len()).map(GpuId::from_index);
-        gpus.clone().for_each(|gpu| self.watch_overuse(gpu, events));
-        self.occupy_all(gpus, state, events);
+        for (gpu, uuid) in &gpus {
+            self.watch_overuse(*gpu, on(uuid), events);
+        }
+        self.occupy_all(gpus.into_iter().map(|(gpu, _)| gpu), state, events);
         let running = self.running().map(|record| (record.id, record.attempts)).collect::<HashSet<_>>();
         self.devices.telemetry.marked.retain(|run| running.contains(run));
         self.devices.telemetry.runs.retain(|run, _| running.contains(run));
@@ -217,7 +262,7 @@ impl<P: Platform> LiveWorld<P> {
     }
 
     /// Energy and memory of the jobs on a GPU. What it drew is shared by their use of it where the driver tells, and equally otherwise.
-    fn measure(&mut self, gpu: GpuId, look: &Look, seconds: f64) {
+    fn measure(&mut self, gpu: GpuId, look: &Look, seconds: f64, on_it: &[Arc<JobRecord>]) {
         let Some(reading) = &look.reading else { return };
         let counter = reading.energy_joules;
         let before = std::mem::replace(&mut self.devices.telemetry.energy_joules[gpu.index()], counter);
@@ -229,8 +274,6 @@ impl<P: Platform> LiveWorld<P> {
         };
         let uuid = self.devices.machine.devices[gpu.index()].uuid.clone();
         self.board.metrics.drew(&uuid, drawn);
-        let on_it = self.running().filter(|record| record.gpu_uuids.contains(&uuid));
-        let on_it = on_it.cloned().collect::<Vec<_>>();
         let use_of = |job: u64| {
             let of_job = |process: &&rota_gpu::Process| {
                 look.processes.iter().any(|known| known.pid == process.pid && known.job == Some(job))
@@ -299,12 +342,20 @@ impl<P: Platform> LiveWorld<P> {
     /// Puts the GPUs on the board.
     pub(crate) fn show_gpus(&self, state: &State) {
         let mut gpus = Vec::with_capacity(self.devices.machine.devices.len());
+        let runs = self.runs_by_gpu();
+        let with_extras = self.running().filter(|record| !record.progress.extras.is_empty()).collect::<Vec<_>>();
         for (index, device) in self.devices.machine.devices.iter().enumerate() {
             let gpu = GpuId::from_index(index);
+            if crate::slurm::nodes::is_promise(self.devices.machine.node_of(gpu)) {
+                continue;
+            }
             let look = self.devices.telemetry.looks.get(index);
             let reading = look.and_then(|look| look.reading.as_ref());
-            let jobs = self.running().filter(|record| record.is_on(&device.uuid));
-            let jobs = jobs.map(|record| record.id).collect::<Vec<_>>();
+            let on_it = runs.get(device.uuid.as_str()).map_or(&[][..], Vec::as_slice);
+            let lent = with_extras.iter().filter(|record| record.is_on(&device.uuid));
+            let mut jobs = on_it.iter().chain(lent.copied()).map(|record| record.id).collect::<Vec<_>>();
+            jobs.sort_unstable();
+            jobs.dedup();
             let is_node_up = state.nodes_up[self.devices.machine.cluster.gpus[index].node.index()];
             let state = if self.devices.lost.contains(&gpu) || !is_node_up {
                 GpuState::Lost
@@ -314,10 +365,15 @@ impl<P: Platform> LiveWorld<P> {
                 GpuState::Stranger
             } else if jobs.is_empty() {
                 GpuState::Free
-            } else if state
-                .pool
-                .has_room(&[gpu], Slice { share: MilliGpu(1), memory_mib: 1, group: self.group_on(gpu), class: None })
-            {
+            } else if state.pool.has_room(
+                &[gpu],
+                Slice {
+                    share: MilliGpu(1),
+                    memory_mib: 1,
+                    group: on_it.first().map_or(0, |record| group_of(record)),
+                    class: None,
+                },
+            ) {
                 GpuState::Shared
             } else {
                 GpuState::Full
@@ -339,7 +395,28 @@ impl<P: Platform> LiveWorld<P> {
                 processes: look.map(|look| look.processes.clone()).unwrap_or_default(),
             });
         }
-        self.board.write().gpus = gpus;
+        let nodes = self.nodes_of(&gpus, state);
+        let mut view = self.board.write();
+        (view.gpus, view.nodes) = (gpus, nodes);
+    }
+
+    /// The machines that have these GPUs, and the daemon's own.
+    fn nodes_of(&self, gpus: &[api::Gpu], state: &State) -> Vec<api::NodeView> {
+        let machine = &self.devices.machine;
+        let mut nodes = Vec::new();
+        for (node, is_up) in machine.cluster.nodes.iter().zip(&state.nodes_up) {
+            let own = gpus.iter().filter(|gpu| gpu.node == node.name).collect::<Vec<_>>();
+            // The last is that of the processors.
+            if own.is_empty() {
+                continue;
+            }
+            let mut jobs = own.iter().flat_map(|gpu| gpu.jobs.iter().copied()).collect::<Vec<_>>();
+            jobs.sort_unstable();
+            jobs.dedup();
+            let (name, is_home) = (node.name.clone(), node.name == machine.host);
+            nodes.push(api::NodeView { name, gpus: own.len() as u64, answers: *is_up, is_home, jobs });
+        }
+        nodes
     }
 
     /// Ends a sample when its time is over, and writes what has gathered.

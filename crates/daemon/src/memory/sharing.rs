@@ -80,9 +80,9 @@ impl<P: Platform> LiveWorld<P> {
             retries: 0,
             key: None,
             profile_epochs: None,
-            ..ask.clone()
+            ..(**ask).clone()
         };
-        ProfileRun::New(Box::new(Spec { ask: run, is_profile_run: true, ..spec.clone() }))
+        ProfileRun::New(Box::new(Spec { ask: Arc::new(run), is_profile_run: true, ..spec.clone() }))
     }
 
     /// Learns from an attempt that ended.
@@ -231,9 +231,7 @@ impl<P: Platform> LiveWorld<P> {
 
     /// Sees to jobs that take more memory of a GPU than they were given: what they take counts as taken, and beside others they are
     /// stopped.
-    pub(crate) fn watch_overuse(&mut self, gpu: rota_core::GpuId, events: &mut Vec<Event>) {
-        let uuid = &self.devices.machine.devices[gpu.index()].uuid;
-        let on_it = self.running().filter(|record| record.gpu_uuids.contains(uuid)).cloned().collect::<Vec<_>>();
+    pub(crate) fn watch_overuse(&mut self, gpu: rota_core::GpuId, on_it: &[Arc<JobRecord>], events: &mut Vec<Event>) {
         let look = self.devices.telemetry.looks.get(gpu.index());
         let used_by = |id: u64| {
             let theirs = look.into_iter().flat_map(|look| &look.processes).filter(|process| process.job == Some(id));
@@ -241,7 +239,7 @@ impl<P: Platform> LiveWorld<P> {
         };
         let mut overused = 0;
         let mut culprits = Vec::new();
-        for record in &on_it {
+        for record in on_it {
             let (_, share, given) = self.memory.estimates.of(record);
             if share == MilliGpu::WHOLE.0 || given == 0 {
                 continue;
@@ -264,12 +262,6 @@ impl<P: Platform> LiveWorld<P> {
                 self.stop(&record, StopCause::Overuse, false, events);
             }
         }
-    }
-
-    /// The group of the jobs on a GPU.
-    pub(crate) fn group_on(&self, gpu: rota_core::GpuId) -> u32 {
-        let uuid = &self.devices.machine.devices[gpu.index()].uuid;
-        self.running().find(|record| record.gpu_uuids.contains(uuid)).map_or(0, |record| group_of(record))
     }
 
     /// Forgets what is known of a class of the caller's.
@@ -315,7 +307,7 @@ pub(crate) enum ProfileRun {
 
 /// A job waits for the run that tells how much memory it needs, however that ends.
 pub(crate) fn wait_for_profile(spec: &mut Spec, run: u64) {
-    spec.ask.after.push(api::After { id: run, condition: AfterCondition::Any });
+    Arc::make_mut(&mut spec.ask).after.push(api::After { id: run, condition: AfterCondition::Any });
 }
 
 /// A command for so many epochs in place of its own.

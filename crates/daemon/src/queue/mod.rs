@@ -1,32 +1,19 @@
 //! The queue: the one thread that takes messages, decides and starts jobs.
 //!
-//! [`world`] is the live world that the scheduler's loop drives. [`intake`] takes new jobs, [`arrays`] makes the many of one submit, [`verbs`] are what users do to their jobs,
-//! [`administration`] is what administrators do to the machine, [`endings`] says what the end of an attempt means for its job,
-//! [`executor_events`] what else the executor tells, [`leases`] what jobs ask of their leases, [`speeds`] how fast they were.
-//! [`groups`] puts jobs into groups, and does one thing to many jobs.
-//! [`restore`] makes the scheduler anew from the store. [`estimates`] are the numbers that the scheduler uses where a user gives none.
+//! [`world`] is the live world that the scheduler's loop drives. [`messages`] says who takes care of what reaches the queue, [`commit`]
+//! writes events down, and [`records`] are the jobs that are not over. The rooms: [`requests`] (what people ask for), [`runs`] (what the
+//! executor and the jobs tell), [`scheduler`] (the queue as the scheduler sees it, and the scheduler made anew after a restart).
 
-pub mod administration;
-pub mod arrays;
 pub mod commit;
-pub mod endings;
-pub mod estimates;
-pub mod executor_events;
-pub mod extras;
-pub mod gavel_ends;
-pub mod groups;
-pub mod intake;
-pub mod leases;
 pub mod messages;
-pub mod pace;
-pub mod priority;
 pub mod records;
-pub mod restore;
-pub mod rows;
-pub mod speeds;
-pub mod submit_checks;
-pub mod switches;
-pub mod verbs;
+mod requests;
+mod runs;
+mod scheduler;
 #[cfg(test)]
 mod virtual_test;
 pub mod world;
+
+pub use requests::{arrays, intake, submit_checks};
+pub use runs::{endings, executor_events, extras, gavel_ends, leases};
+pub use scheduler::{estimates, pace, restore, rows, switches};

@@ -171,7 +171,7 @@ mod tests {
 
     fn record(id: u64, command: &Arc<Vec<Text>>) -> Arc<JobRecord> {
         let ask = Submit { command: Arc::clone(command), ..Submit::default() };
-        let spec = Some(Arc::new(Spec { ask, ..Spec::default() }));
+        let spec = Some(Arc::new(Spec { ask: Arc::new(ask), ..Spec::default() }));
         let request = Submission { uid: 5, user: "ann".to_owned(), gpus: 1, env_id: 9, memory_mib: None, group: None, spec };
         Arc::new(JobRecord::new(id, &request, Stamp { at: 0, wall_ns: 0 }))
     }

@@ -6,11 +6,11 @@
 
 use crate::api::JobState;
 use crate::config::Config;
-use crate::lease::book::LeaseBook;
+use crate::lease::running_leases::RunningLeases;
 use crate::machine::devices::Devices;
 use crate::machine::inventory::Machine;
 use crate::machine::platform::{Caller, Message, Platform, Refusal, RefusalKind};
-use crate::memory::book::MemoryBook;
+use crate::memory::knowledge::MemoryKnowledge;
 use crate::queue::arrays::PendingArray;
 use crate::queue::commit::Journal;
 use crate::queue::extras::ExtraListeners;
@@ -37,13 +37,13 @@ pub struct LiveWorld<P> {
     pub(crate) records: Records,
     pub(crate) rows: Rows,
     pub(crate) devices: Devices,
-    pub(crate) memory: MemoryBook,
+    pub(crate) memory: MemoryKnowledge,
     pub(crate) switches: Switches,
     pub(crate) pace: Pace,
     pub(crate) listeners: ExtraListeners,
     pub(crate) board: Arc<Board>,
     /// The leases of running jobs; none where jobs are not real.
-    pub(crate) leases: Option<Arc<LeaseBook>>,
+    pub(crate) leases: Option<Arc<RunningLeases>>,
     pub(crate) config: Config,
     pub(crate) registry: Arc<Registry>,
     pub(crate) table: Arc<ThroughputTable>,
@@ -81,7 +81,7 @@ impl<P: Platform> LiveWorld<P> {
         }
         let known = store.meta("policy")?.filter(|policy| registry.build(policy).is_ok());
         let (switches, drained) = Switches::restored(&store, &machine, known.unwrap_or_else(|| config.policy.clone()))?;
-        let memory = MemoryBook::new(store.profiles()?, &config, &machine);
+        let memory = MemoryKnowledge::new(store.profiles()?, &config, &machine);
         store.tokens()?.into_iter().for_each(|token| board.tokens.insert(token));
         let clients = crate::watchmen::clients::restored(&store, &mut jobs, platform.now())?;
         {
@@ -132,7 +132,7 @@ impl<P: Platform> LiveWorld<P> {
 
     /// The same world, whose jobs have leases.
     #[must_use]
-    pub fn with_leases(self, leases: Arc<LeaseBook>) -> Self {
+    pub fn with_leases(self, leases: Arc<RunningLeases>) -> Self {
         for record in self.records.jobs.values() {
             leases.follow(record);
         }
@@ -270,6 +270,9 @@ impl<P: Platform> World for LiveWorld<P> {
         loop {
             if self.switches.exit_when_idle && self.records.is_idle() {
                 self.switches.leave = Some(Leave::Exit);
+            }
+            if self.switches.leave.is_none() && std::mem::take(&mut self.switches.has_new_inventory) {
+                self.switches.leave = Some(Leave::Inventory);
             }
             if self.switches.leave.is_some() {
                 return Step::Over;

@@ -36,6 +36,13 @@ pub const TRACE: &str = "trace";
 /// The file with the machine.
 pub const CLUSTER: &str = "cluster.toml";
 
+/// The file with the events that really happened, one JSON value a line, where the jobs are those of this queue.
+pub const HAPPENED_EVENTS: &str = "happened.jsonl";
+/// The file with the machine that they happened on.
+pub const HAPPENED_CLUSTER: &str = "happened.toml";
+/// The file with the summary of what happened, which the simulation writes.
+pub const HAPPENED_SUMMARY: &str = "happened.json";
+
 /// Writes something into a folder, or says why it cannot.
 pub type Prepare = Box<dyn FnOnce(&Path) -> Result<(), String> + Send>;
 
@@ -76,6 +83,7 @@ struct TaskStatus {
     progress: Option<f64>,
     error: Option<String>,
     results: Vec<serde_json::Value>,
+    happened: Option<serde_json::Value>,
     child: Option<Child>,
     ended: Option<Instant>,
 }
@@ -122,6 +130,7 @@ impl Simulations {
             progress: None,
             error: None,
             results: Vec::new(),
+            happened: None,
             child: None,
             ended: None,
         };
@@ -154,13 +163,14 @@ impl Simulations {
             policies: task.policies.clone(),
             error: status.error.clone(),
             results: status.results.clone(),
+            happened: status.happened.clone(),
         })
     }
 
-    /// The chart of one of its policies.
-    pub fn chart(&self, id: u64, index: usize, caller: &Caller) -> Result<Vec<u8>, Refusal> {
+    /// The chart of one of its policies as a picture (`svg`) or as bars (`json`); after the policies comes what really happened.
+    pub fn chart(&self, id: u64, index: usize, ending: &str, caller: &Caller) -> Result<Vec<u8>, Refusal> {
         let task = self.find(id, caller)?;
-        std::fs::read(task.folder.join(format!("{index}.svg"))).map_err(|_| {
+        std::fs::read(task.folder.join(format!("{index}.{ending}"))).map_err(|_| {
             let message = format!(
                 "simulation {id} has no chart {index}: it has {} policies, and charts when it is done",
                 task.policies.len()
@@ -237,6 +247,8 @@ impl Task {
                     status.state = SimulationState::Done;
                     status.progress = Some(1.0);
                     status.results = results;
+                    let happened = std::fs::read(self.folder.join(HAPPENED_SUMMARY)).ok();
+                    status.happened = happened.and_then(|text| serde_json::from_slice(&text).ok());
                 }
                 Err(problem) => {
                     status.state = SimulationState::Failed;
@@ -245,7 +257,7 @@ impl Task {
             }
         }
         // Only the charts are asked for again.
-        for file in [TRACE, CLUSTER, "results.json"] {
+        for file in [TRACE, CLUSTER, "results.json", HAPPENED_EVENTS, HAPPENED_CLUSTER, HAPPENED_SUMMARY] {
             _ = std::fs::remove_file(self.folder.join(file));
         }
     }

@@ -266,22 +266,28 @@ impl Store {
 
     /// The events after one, in the order in which they were written. Each job that was accepted comes with what it asked for.
     pub fn journal_after(&self, seq: u64) -> Result<Vec<(u64, Stamp, QueueEvent)>, StoreError> {
-        let rows: Vec<(u64, Stamp, String, Option<String>)> = self.read(|connection| {
-            let row =
-                |row: &Row<'_>| Ok((row.get(0)?, Stamp { wall_ns: row.get(1)?, at: row.get(2)? }, row.get(3)?, row.get(4)?));
-            let sql = "SELECT e.seq, e.wall_ns, e.at, e.detail, CASE WHEN e.kind = 'submitted' THEN j.spec END
+        let rows: Vec<Result<(u64, Stamp, QueueEvent), StoreError>> = self.read(|connection| {
+            let reader = JobReader::new(connection);
+            let row = |row: &Row<'_>| {
+                let seq = row.get(0)?;
+                let wrong = |problem: String| StoreError::Row { job: 0, problem: format!("event {seq}: {problem}") };
+                let mut event: QueueEvent = match serde_json::from_str(row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?) {
+                    Ok(event) => event,
+                    Err(error) => return Ok(Err(wrong(error.to_string()))),
+                };
+                if let (EventKind::Admitted { request, .. }, Ok(text)) = (&mut event, row.get_ref(4)?.as_str()) {
+                    match reader.spec(text, row.get(5)?) {
+                        Ok(spec) => request.spec = Some(Arc::new(spec)),
+                        Err(error) => return Ok(Err(wrong(error.to_string()))),
+                    }
+                }
+                Ok(Ok((seq, Stamp { wall_ns: row.get(1)?, at: row.get(2)? }, event)))
+            };
+            let sql = "SELECT e.seq, e.wall_ns, e.at, e.detail, CASE WHEN e.kind = 'submitted' THEN j.spec END, j.command_id
                        FROM events e LEFT JOIN jobs j ON j.id = e.job WHERE e.seq > ?1 AND e.version = ?2 ORDER BY e.seq";
             connection.prepare(sql)?.query_map(params![seq, EVENT_VERSION], row)?.collect()
         })?;
-        let typed = rows.into_iter().map(|(seq, stamp, content, spec)| {
-            let wrong = |error: serde_json::Error| StoreError::Row { job: 0, problem: format!("event {seq}: {error}") };
-            let mut event: QueueEvent = serde_json::from_str(&content).map_err(wrong)?;
-            if let (EventKind::Admitted { request, .. }, Some(spec)) = (&mut event, spec) {
-                request.spec = Some(Arc::new(serde_json::from_str(&spec).map_err(wrong)?));
-            }
-            Ok((seq, stamp, event))
-        });
-        typed.collect()
+        rows.into_iter().collect()
     }
 
     /// The environment that jobs refer to by this number.
@@ -340,16 +346,19 @@ impl Writer<'_> {
     pub fn put_job(&mut self, job: &JobRecord) -> rusqlite::Result<()> {
         let json = |value: &dyn erased::Json| value.text();
         let (spec, command_id) = self.parts_of(&job.spec)?;
+        let membership = job.spec.membership;
         self.connection.prepare_cached(
             "INSERT INTO jobs (id, uid, user, key, spec, env_id, state, user_hold, exit_code, signal, reason, gpu_uuids, gpu_indices, submitted_ns,
-               started_ns, finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, quota_hold, command_id)
-             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28,?29,?30)",
+               started_ns, finished_ns, arrived_at, started_at, attempts, failures, preemptions, service_ns, not_before, cancel, peak_memory_mib, energy_joules, memory_mib, ooms, quota_hold, command_id,
+               group_id, group_place)
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28,?29,?30,?31,?32)",
         )?
         .execute(params![
             job.id, job.uid, job.user, job.spec.ask.key, spec, job.env_id, job.state.word(), job.user_hold, job.exit_code,
             job.signal, job.reason, json(&job.gpu_uuids), json(&job.gpu_indices), job.submitted_ns, job.started_ns, job.finished_ns,
             job.arrived_at, job.started_at, job.attempts, job.failures, job.preemptions, job.service_ns, job.not_before, job.cancel,
             job.peak_memory_mib, job.energy_joules, job.memory_mib, job.ooms, job.quota_hold, command_id,
+            membership.map(|place| place.group), membership.map(|place| place.place),
         ])?;
         Ok(())
     }
@@ -477,14 +486,15 @@ mod erased {
     }
 }
 
-pub(crate) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
+/// The job of a row, whose specification was read before.
+pub(super) fn read_job(row: &Row<'_>, mut spec: Spec) -> rusqlite::Result<JobRecord> {
     let json_error = |column: usize, error: serde_json::Error| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
     };
-    let spec: String = row.get(3)?;
-    let mut spec: Spec = serde_json::from_str(&spec).map_err(|error| json_error(3, error))?;
-    if let Some(priority) = row.get(30)? {
-        spec.ask.priority = priority;
+    if let Some(priority) = row.get(30)?
+        && priority != spec.ask.priority
+    {
+        Arc::make_mut(&mut spec.ask).priority = priority;
     }
     let state: String = row.get(5)?;
     let list = |column: usize| row.get::<_, String>(column);

@@ -11,7 +11,7 @@ pub enum StoreError {
     /// Not a database, or a damaged one.
     #[error("{path}: {problem}; nothing was changed. Move the file away to begin anew, or restore it from a backup")]
     Damaged {
-        /// The file.
+        /// The database file.
         path: PathBuf,
         /// What `SQLite` says.
         problem: String,
@@ -21,7 +21,7 @@ pub enum StoreError {
         "{path} was written by a newer Rota (schema {found}, this one knows {known}): use that Rota, or another state directory"
     )]
     Newer {
-        /// The file.
+        /// The database file.
         path: PathBuf,
         /// The version of its tables.
         found: i64,
@@ -31,7 +31,7 @@ pub enum StoreError {
     /// The database refused for another reason.
     #[error("store {path}: {source}")]
     Sqlite {
-        /// The file.
+        /// The database file.
         path: PathBuf,
         /// What `SQLite` says.
         source: rusqlite::Error,

@@ -163,7 +163,7 @@ mod tests {
     fn spec(name: Option<&str>, command: &[&str], index: Option<u64>, values: &[(&str, &str)]) -> Spec {
         let command = Arc::new(command.iter().map(|word| Text::from(*word)).collect());
         Spec {
-            ask: Submit { command, name: name.map(str::to_owned), ..Submit::default() },
+            ask: Arc::new(Submit { command, name: name.map(str::to_owned), ..Submit::default() }),
             array_index: index,
             values: values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
             membership: Some(Membership { group: 7, place: 1 }),

@@ -260,7 +260,7 @@ pub fn fold(before: Option<&JobRecord>, event: &QueueEvent, stamp: Stamp) -> Opt
     match event {
         EventKind::Changed { change: JobChange::Priority(priority), .. } => {
             let mut spec = (*record.spec).clone();
-            spec.ask.priority = *priority;
+            Arc::make_mut(&mut spec.ask).priority = *priority;
             record.spec = Arc::new(spec);
         }
         EventKind::Changed { change: JobChange::WorkLost, .. } => record.progress.losses += 1,

@@ -2,7 +2,7 @@
 //! [`record`] is a job as it is kept there, a fold over them, [`extras`] its GPUs beyond those it asked for,
 //! [`archive`] is a connection that only reads, [`archives`] are several of them, [`schema`] has the tables,
 //! [`groups`] are the jobs of one array, sweep or batch,
-//! [`shared_texts`] the commands and environments that many jobs share.
+//! [`shared_texts`] the commands and environments that many jobs share, [`spec_text`] what a job asks for, as text.
 
 mod access;
 pub mod archive;
@@ -14,7 +14,8 @@ pub mod groups;
 pub mod journal;
 pub mod record;
 mod schema;
-mod shared_texts;
+pub(crate) mod shared_texts;
+mod spec_text;
 
 pub use access::Access;
 pub use archive::{Archive, Past, check};

@@ -13,9 +13,10 @@ use std::sync::Arc;
 /// What a user asked for, after arrays and sweeps were taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
-    /// As it was submitted, with the command of this job alone and without its environment.
-    #[serde(flatten)]
-    pub ask: Submit,
+    /// As it was submitted, without the environment. The jobs of an array share one copy. It is written apart from the rest, see
+    /// `spec_text.rs`.
+    #[serde(skip)]
+    pub ask: Arc<Submit>,
     /// Group ids it runs with besides the owner's own, for a root daemon.
     pub gid: u32,
     /// Its place in an array.
@@ -369,7 +370,7 @@ mod tests {
     fn record(command: &[&str], index: u64) -> JobRecord {
         let ask = Submit { command: Arc::new(command.iter().map(|part| Text::from(*part)).collect()), ..Submit::default() };
         let values = vec![("lr".to_owned(), "0.1".to_owned())];
-        let spec = Spec { ask, is_template: true, array_index: Some(index), values, ..Spec::default() };
+        let spec = Spec { ask: Arc::new(ask), is_template: true, array_index: Some(index), values, ..Spec::default() };
         let request = Submission {
             uid: 1,
             user: "ann".to_owned(),

@@ -80,4 +80,13 @@ CREATE TABLE arrays (first INTEGER PRIMARY KEY, content TEXT NOT NULL) STRICT;
 ALTER TABLE jobs ADD COLUMN group_id INTEGER GENERATED ALWAYS AS (CASE WHEN json_valid(spec) THEN json_extract(spec, '$.membership.group') END) VIRTUAL;
 ALTER TABLE jobs ADD COLUMN group_place INTEGER GENERATED ALWAYS AS (CASE WHEN json_valid(spec) THEN json_extract(spec, '$.membership.place') END) VIRTUAL;
 CREATE INDEX jobs_of_group ON jobs(group_id, group_place) WHERE group_id IS NOT NULL;
+", "
+DROP INDEX jobs_of_group;
+ALTER TABLE jobs DROP COLUMN group_id;
+ALTER TABLE jobs DROP COLUMN group_place;
+ALTER TABLE jobs ADD COLUMN group_id INTEGER;
+ALTER TABLE jobs ADD COLUMN group_place INTEGER;
+UPDATE jobs SET group_id = json_extract(spec, '$.membership.group'), group_place = json_extract(spec, '$.membership.place')
+  WHERE CASE WHEN json_valid(spec) THEN json_extract(spec, '$.membership.group') END IS NOT NULL;
+CREATE INDEX jobs_of_group ON jobs(group_id, group_place) WHERE group_id IS NOT NULL;
 "];

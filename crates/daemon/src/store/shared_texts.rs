@@ -5,6 +5,7 @@ use crate::api::Submit;
 use crate::api::text::Text;
 use crate::store::database::{Writer, read_job};
 use crate::store::record::{JobRecord, Spec, command_bytes};
+use crate::store::spec_text::{self, SpecReader};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -22,11 +23,18 @@ const COMMAND_BYTES: usize = 16 << 10;
 pub struct KnownTexts {
     environments: HashMap<[u8; 32], i64>,
     last_environment: Option<LastRow<(Text, Text)>>,
-    last_command: Option<LastRow<Text>>,
+    last_ask: Option<LastAsk>,
 }
 
 /// A list and its row.
 type LastRow<T> = (Arc<Vec<T>>, i64);
+
+/// What was asked for last, as text, and the row of its command where that is kept apart.
+struct LastAsk {
+    ask: Arc<Submit>,
+    text: String,
+    command_id: Option<i64>,
+}
 
 impl Writer<'_> {
     /// The row of an environment, made if it is new: a thousand jobs of one shell share one.
@@ -46,24 +54,28 @@ impl Writer<'_> {
 
     /// What is written of a job's specification, and the row of its command where that is kept apart.
     pub(super) fn parts_of(&mut self, spec: &Spec) -> rusqlite::Result<(String, Option<i64>)> {
-        let bytes = command_bytes(&spec.ask.command);
-        let is_apart = bytes > COMMAND_BYTES || (spec.is_template && bytes > ARRAY_COMMAND_BYTES);
-        if !is_apart {
-            return Ok((serde_json::to_string(spec).map_err(not_written)?, None));
-        }
-        let command = &spec.ask.command;
-        let known = self.known.last_command.as_ref().filter(|(known, _)| Arc::ptr_eq(known, command)).map(|(_, id)| *id);
-        let id = if let Some(id) = known {
-            id
-        } else {
-            let (content, hash) = sealed(command)?;
-            let id = row_of(self.connection(), "commands", &hash, &content)?;
-            self.known.last_command = Some((Arc::clone(command), id));
-            id
+        let known = self.known.last_ask.as_ref().filter(|known| Arc::ptr_eq(&known.ask, &spec.ask));
+        let (common, command_id) = match known {
+            Some(known) => (known.text.as_str(), known.command_id),
+            None => {
+                let (text, command_id) = self.common_part_of(spec)?;
+                let known = self.known.last_ask.insert(LastAsk { ask: Arc::clone(&spec.ask), text, command_id });
+                (known.text.as_str(), known.command_id)
+            }
         };
-        let ask = Submit { command: Arc::default(), ..spec.ask.clone() };
-        let rest = serde_json::to_string(&Spec { ask, ..spec.clone() }).map_err(not_written)?;
-        Ok((rest, Some(id)))
+        Ok((spec_text::text(common, spec).map_err(not_written)?, command_id))
+    }
+
+    /// What was asked for as text, and the row of its command where that is kept apart.
+    fn common_part_of(&self, spec: &Spec) -> rusqlite::Result<(String, Option<i64>)> {
+        let (ask, bytes) = (&*spec.ask, command_bytes(&spec.ask.command));
+        if bytes <= COMMAND_BYTES && !(spec.is_template && bytes > ARRAY_COMMAND_BYTES) {
+            return Ok((serde_json::to_string(ask).map_err(not_written)?, None));
+        }
+        let (content, hash) = sealed(&ask.command)?;
+        let id = row_of(self.connection(), "commands", &hash, &content)?;
+        let rest = Submit { command: Arc::default(), ..ask.clone() };
+        Ok((serde_json::to_string(&rest).map_err(not_written)?, Some(id)))
     }
 }
 
@@ -91,41 +103,54 @@ fn row_of(connection: &Connection, table: &str, hash: &[u8; 32], content: &str) 
     Ok(connection.last_insert_rowid())
 }
 
-/// Reads jobs of one query. Those with the same command share it.
+/// Reads jobs of one query. Those that ask for the same share it in memory.
 pub struct JobReader<'a> {
     connection: &'a Connection,
-    commands: RefCell<HashMap<i64, Arc<Vec<Text>>>>,
+    specs: RefCell<SpecReader>,
 }
 
 impl<'a> JobReader<'a> {
     /// A reader on a connection.
     pub fn new(connection: &'a Connection) -> Self {
-        Self { connection, commands: RefCell::default() }
+        Self { connection, specs: RefCell::default() }
     }
 
     /// The job of a row.
     pub fn read(&self, row: &Row<'_>) -> rusqlite::Result<JobRecord> {
-        let mut record = read_job(row)?;
-        if let Some(id) = row.get::<_, Option<i64>>("command_id")? {
-            let command = self.command(id)?;
-            let mut spec = (*record.spec).clone();
-            spec.ask.command = command;
-            record.spec = Arc::new(spec);
-        }
-        Ok(record)
+        let spec = self.spec(row.get_ref("spec")?.as_str().map_err(rusqlite::Error::from)?, row.get("command_id")?)?;
+        read_job(row, spec)
     }
 
-    fn command(&self, id: i64) -> rusqlite::Result<Arc<Vec<Text>>> {
-        if let Some(known) = self.commands.borrow().get(&id) {
-            return Ok(Arc::clone(known));
-        }
+    /// The specification of a text, whose command may be kept apart.
+    pub fn spec(&self, text: &str, command_row: Option<i64>) -> rusqlite::Result<Spec> {
+        let command = |ask: &mut Submit| {
+            if let Some(id) = command_row {
+                ask.command = self.command(id)?;
+            }
+            Ok(())
+        };
+        self.specs.borrow_mut().read(text, command_row, command).map_err(|NotRead(error)| error)
+    }
+
+    fn command(&self, id: i64) -> Result<Arc<Vec<Text>>, NotRead> {
         let content: String =
             self.connection.prepare_cached("SELECT content FROM commands WHERE id = ?1")?.query_row([id], |row| row.get(0))?;
-        let command: Vec<Text> = serde_json::from_str(&content)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into()))?;
-        let command = Arc::new(command);
-        self.commands.borrow_mut().insert(id, Arc::clone(&command));
-        Ok(command)
+        Ok(Arc::new(serde_json::from_str(&content)?))
+    }
+}
+
+/// Why a specification was not read: the database refused, or the text is not as it must be.
+struct NotRead(rusqlite::Error);
+
+impl From<rusqlite::Error> for NotRead {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(error)
+    }
+}
+
+impl From<serde_json::Error> for NotRead {
+    fn from(error: serde_json::Error) -> Self {
+        Self(rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into()))
     }
 }
 
@@ -156,9 +181,10 @@ mod tests {
         let command = Arc::new(vec![Text::from("run"), Text::from("x".repeat(1000).as_str())]);
         for id in 1..=3 {
             let ask = Submit { command: Arc::clone(&command), name: Some("long".to_owned()), ..Submit::default() };
+            let ask = Arc::new(ask);
             put(&mut store, id, &Arc::new(Spec { ask, is_template: true, array_index: Some(id), ..Spec::default() })).unwrap();
         }
-        let short = Submit { command: Arc::new(vec![Text::from("short")]), ..Submit::default() };
+        let short = Arc::new(Submit { command: Arc::new(vec![Text::from("short")]), ..Submit::default() });
         put(&mut store, 4, &Arc::new(Spec { ask: short.clone(), ..Spec::default() })).unwrap();
         let count = |sql: &str| store.read(|connection| connection.query_row(sql, [], |row| row.get::<_, u64>(0))).unwrap();
         assert_eq!(count("SELECT count(*) FROM commands"), 1);

@@ -4,9 +4,10 @@
 //! not taken for a difference; jobs that are under way are looked at once more afterwards.
 
 use crate::api::JobState;
-use crate::store::database::{COLUMNS, read_job};
+use crate::store::database::COLUMNS;
 use crate::store::journal::QueueEvent;
 use crate::store::record::JobRecord;
+use crate::store::shared_texts::JobReader;
 use crate::store::{Access, Archive, StoreError};
 use rota_core::event::EVENT_VERSION;
 use rota_exec::{Inspected, RunIdentity, Stage, inspect};
@@ -152,11 +153,12 @@ fn check_rows(archive: &Archive, findings: &mut Vec<Finding>) -> Result<(KnownJo
     let mut known = HashMap::new();
     let mut under_way = Vec::new();
     archive.read(|connection| {
+        let reader = JobReader::new(connection);
         let mut query = connection.prepare(&format!("SELECT {COLUMNS} FROM jobs ORDER BY id"))?;
         let mut rows = query.query([])?;
         while let Some(row) = rows.next()? {
             let id: u64 = row.get(0)?;
-            match read_job(row) {
+            match reader.read(row) {
                 Ok(record) => {
                     known.insert(id, Some(Known { state: record.state, attempts: record.attempts }));
                     if record.state.has_gpus() && !record.is_claim() {

@@ -26,20 +26,20 @@ pub enum UpkeepError {
     /// The file is not a backup of Rota's.
     #[error("{path} is not a database of Rota's: {problem}")]
     NotABackup {
-        /// The file.
+        /// The file that was given.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
     },
-    /// A file.
+    /// A file could not be read or written.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// The path of that file.
         path: PathBuf,
         /// What went wrong.
         source: io::Error,
     },
-    /// The database.
+    /// The database could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The state directory: a daemon runs on it, or it is another user's.
@@ -50,7 +50,7 @@ pub enum UpkeepError {
 /// A backup that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Backup {
-    /// The file.
+    /// The path of the backup.
     pub file: PathBuf,
     /// The size of the copy.
     pub bytes: u64,

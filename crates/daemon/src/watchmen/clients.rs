@@ -310,7 +310,7 @@ impl<P: Platform> LiveWorld<P> {
         }
         let ask = Submit { gpus: wish.count(), gpu_ids: wish.gpus.clone(), name: Some(wish.name()), ..api::plain_submit() };
         let spec = Spec {
-            ask,
+            ask: Arc::new(ask),
             gid: caller.gid,
             array_index: None,
             is_template: false,
@@ -385,19 +385,17 @@ impl<P: Platform> LiveWorld<P> {
     }
 
     /// A client may have no known process. A process of the same user on the client's GPUs then counts as the client's.
-    pub(crate) fn bring_home(&self, looks: &mut [Look]) {
-        let is_unheld = |record: &&Arc<JobRecord>| record.spec.client.is_some() && record.spec.holder.is_none();
-        let unheld = self.running().filter(is_unheld).collect::<Vec<_>>();
-        if unheld.is_empty() {
+    pub(crate) fn bring_home(&self, uuid: &String, look: &mut Look) {
+        if look.processes.iter().all(|process| process.job.is_some()) {
             return;
         }
-        for (device, look) in self.devices.machine.devices.iter().zip(looks) {
-            for process in look.processes.iter_mut().filter(|process| process.job.is_none()) {
-                let is_home = |record: &&&Arc<JobRecord>| {
-                    record.gpu_uuids.contains(&device.uuid) && process.user.as_deref() == Some(record.user.as_str())
-                };
-                process.job = unheld.iter().find(is_home).map(|record| record.id);
-            }
+        let is_unheld = |record: &&Arc<JobRecord>| record.spec.client.is_some() && record.spec.holder.is_none();
+        let unheld = self.running().filter(is_unheld).collect::<Vec<_>>();
+        for process in look.processes.iter_mut().filter(|process| process.job.is_none()) {
+            let is_home = |record: &&&Arc<JobRecord>| {
+                record.gpu_uuids.contains(uuid) && process.user.as_deref() == Some(record.user.as_str())
+            };
+            process.job = unheld.iter().find(is_home).map(|record| record.id);
         }
     }
 

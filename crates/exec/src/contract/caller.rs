@@ -14,7 +14,7 @@ use crate::executor::{
 pub struct Caller<'a> {
     /// What is behind the executor.
     pub harness: &'a mut dyn Harness,
-    /// The executor.
+    /// The executor under test.
     pub executor: Box<dyn Executor>,
     /// All that this caller, and those before it, were told.
     pub told: Vec<ExecutorEvent>,

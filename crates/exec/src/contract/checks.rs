@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{Caller, Deed, Harness, all_end_once};
 use crate::Cause;
 use crate::executor::{
-    Adoption, ExecutorEvent, KnownRun, LostCause, PrepareError, RunEnd, RunIdentity, RunKey, StartError, Started, Stop, StopError,
+    Adoption, ExecutorEvent, KnownRun, LostCause, Node, PrepareError, RunEnd, RunIdentity, RunKey, StartError, Started, Stop,
+    StopError,
 };
 
 const RUN: RunKey = RunKey { job: 7, attempt: 1 };
@@ -306,9 +307,10 @@ pub fn devices_that_change_are_told(harness: &mut dyn Harness) {
     if !caller.harness.change_devices(&node.name) {
         return;
     }
-    let event = caller.until("the change", |event| matches!(event, ExecutorEvent::InventoryChanged(_)));
+    // A node that is new is told of in the same way.
+    let is_change = |now: &Node| now.name == node.name && now.devices != node.devices;
+    let event = caller.until("the change", |event| matches!(event, ExecutorEvent::InventoryChanged(now) if is_change(now)));
     let ExecutorEvent::InventoryChanged(changed) = event else { panic!("{event:?}") };
-    assert!(changed.name == node.name && changed.devices != node.devices, "{changed:?}");
     assert!(caller.executor.inventory().contains(&changed));
 }
 

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ExitRecord;
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RunEnd {
     /// The run's supervisor wrote down how it ended.
     Ended(Box<ExitRecord>),
@@ -28,16 +30,18 @@ impl RunEnd {
 }
 
 /// Why nobody can say how a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LostCause {
     /// The run's supervisor was killed.
     SupervisorKilled,
     /// The run's directory was removed.
-    DirectoryGone(PathBuf),
+    DirectoryGone(#[serde(with = "super::os_path")] PathBuf),
     /// The run's directory belongs to another run, which had the same number in another database.
-    AnotherRun(PathBuf),
+    AnotherRun(#[serde(with = "super::os_path")] PathBuf),
     /// The run's node is gone for good.
     NodeGone(String),
+    /// The run's node is gone for good, and it is proved that no process of the run is left. The text says why.
+    NodeEnded(String),
 }
 
 impl fmt::Display for LostCause {
@@ -53,6 +57,7 @@ impl fmt::Display for LostCause {
                 path.display()
             ),
             Self::NodeGone(node) => write!(formatter, "node {node} is gone, so nobody knows how it ended"),
+            Self::NodeEnded(why) => write!(formatter, "its node was taken away ({why})"),
         }
     }
 }

@@ -45,16 +45,16 @@ impl RunIdentity {
 /// The part of a run that is on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The node.
+    /// The name of the node.
     pub node: NodeName,
     /// The UUIDs of the devices that the run has there; none for a run without GPUs.
     pub uuids: Vec<String>,
 }
 
 /// Everything that is needed to start a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunRequest {
-    /// The run.
+    /// The job and the attempt that this run is.
     pub run: RunKey,
     /// The identity that [`Executor::prepare`](super::Executor::prepare) gave to the run.
     pub identity: RunIdentity,
@@ -65,6 +65,7 @@ pub struct RunRequest {
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// The working directory.
+    #[serde(with = "super::os_path")]
     pub cwd: PathBuf,
     /// The environment of the user who submitted the job.
     pub env: Vec<(OsString, OsString)>,
@@ -114,7 +115,7 @@ pub enum Reach {
 }
 
 /// How much of a run's output is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogSettings {
     /// The size at which another file is begun; 0 for no limit.
     pub bytes_max: u64,
@@ -123,7 +124,7 @@ pub struct LogSettings {
 }
 
 /// What a run may use.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// How long the run may take.
     pub time: Option<Duration>,
@@ -136,7 +137,7 @@ pub struct Limits {
 }
 
 /// How a run shares its GPU through MPS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MpsSettings {
     /// The owner of the job: all runs that share a GPU belong to one user.
     pub uid: u32,
@@ -149,7 +150,7 @@ pub struct MpsSettings {
 /// A run whose start was written down by an earlier caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownRun {
-    /// The run.
+    /// The job and the attempt that this run is.
     pub run: RunKey,
     /// The identity written down with the start; `None` if the start is of a version without identities.
     pub identity: Option<RunIdentity>,

@@ -10,21 +10,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rota_gpu::{ComputeModes, Device, Mps};
 
-use super::adopt::{Adopted, adopt};
-use super::chain;
-use super::devices::{DeviceFilter, NVIDIA_MAJOR};
-use super::environment::{cuda_names, environment, first_device};
-use super::identity::Identity;
-use super::launch::{LaunchError, Launcher};
-use super::look::{Looked, look};
-use super::mps::{MpsKeeper, Work};
-use super::run_dir::{RunDir, SPEC, SUPERVISOR, VOID};
-use super::spec::RunSpec;
-use super::watch::Watch;
 use crate::executor::{
     Adoption, EventSink, Executor, ExecutorEvent, KnownRun, Node, NodeName, PrepareError, RunIdentity, RunKey, RunRequest,
     StartError, Started, Stop, StopError,
 };
+use crate::local::chain;
+use crate::local::confinement::devices::{DeviceFilter, NVIDIA_MAJOR};
+use crate::local::environment::{cuda_names, environment, first_device};
+use crate::local::launch::{LaunchError, Launcher};
+use crate::local::mps::{MpsKeeper, Work};
+use crate::local::processes::identity::Identity;
+use crate::local::run_directory::adopt::{Adopted, adopt};
+use crate::local::run_directory::look::{Looked, look};
+use crate::local::run_directory::run_dir::{RunDir, SPEC, SUPERVISOR, VOID};
+use crate::local::run_directory::spec::RunSpec;
+use crate::local::watch::Watch;
 
 /// Others may pass through, so that the job's user can read the log.
 const DIRECTORY_MODE: u32 = 0o711;
@@ -340,16 +340,21 @@ impl Executor for LocalExecutor {
     }
 
     fn highest_job(&self) -> io::Result<Option<u64>> {
-        let entries = match std::fs::read_dir(self.shared.settings.state_dir.join("jobs")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            entries => entries?,
-        };
-        let mut highest = None;
-        for entry in entries {
-            highest = highest.max(entry?.file_name().to_str().and_then(|name| name.parse().ok()));
-        }
-        Ok(highest)
+        highest_job_in(&self.shared.settings.state_dir.join("jobs"))
     }
+}
+
+/// The highest number of a job with a directory here.
+pub(crate) fn highest_job_in(jobs: &Path) -> io::Result<Option<u64>> {
+    let entries = match std::fs::read_dir(jobs) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    let mut highest = None;
+    for entry in entries {
+        highest = highest.max(entry?.file_name().to_str().and_then(|name| name.parse().ok()));
+    }
+    Ok(highest)
 }
 
 /// Whether a run directory was used: a supervisor was asked for, came, or will never come.
@@ -381,6 +386,6 @@ fn clear(path: &Path) -> io::Result<Option<u32>> {
 }
 
 /// A random identity, from the kernel.
-fn new_identity() -> io::Result<RunIdentity> {
+pub(crate) fn new_identity() -> io::Result<RunIdentity> {
     Ok(RunIdentity::from_text(std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim()))
 }

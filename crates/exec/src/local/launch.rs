@@ -11,10 +11,10 @@ use std::process::Command;
 use rustix::process::{Signal, pidfd_send_signal};
 use thiserror::Error;
 
-use super::identity::Identity;
-use super::nursery::Nursery;
-use super::run_dir::{RunDir, SPEC, SUPERVISOR, VOID, seal};
-use super::spec::RunSpec;
+use crate::local::processes::identity::Identity;
+use crate::local::run_directory::run_dir::{RunDir, SPEC, SUPERVISOR, VOID, seal};
+use crate::local::run_directory::spec::RunSpec;
+use crate::local::supervisor::nursery::Nursery;
 
 /// How supervisors are started.
 #[derive(Debug)]
@@ -148,6 +148,6 @@ impl Supervisor {
 
     /// Whether it has ended. Never waits.
     pub fn has_ended(&self) -> io::Result<bool> {
-        super::identity::has_ended(&self.pidfd)
+        crate::local::processes::identity::has_ended(&self.pidfd)
     }
 }

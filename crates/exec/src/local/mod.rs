@@ -1,35 +1,17 @@
 //! Jobs on this machine: from the launch by the daemon, through the supervisor, back to the daemon.
+//!
+//! [`executor`], [`launch`], [`watch`] and [`mps`] are the daemon's side. [`supervisor`] is the other side, a process for each run.
+//! [`run_directory`] is all that the two share. [`processes`] finds and signals processes; [`confinement`] limits what they may use.
 
-pub(crate) mod adopt;
-pub(crate) mod audit;
-pub(crate) mod bytes;
-pub(crate) mod cgroup;
-pub(crate) mod child;
-pub(crate) mod detach;
-pub(crate) mod devices;
+pub(crate) mod confinement;
 pub(crate) mod environment;
 pub(crate) mod executor;
-pub(crate) mod failure;
 pub(crate) mod free_memory;
-pub(crate) mod identity;
-pub(crate) mod inspect;
 pub(crate) mod launch;
-pub(crate) mod leftovers;
-pub(crate) mod logs;
-pub(crate) mod look;
 pub(crate) mod mps;
-pub(crate) mod nursery;
-pub(crate) mod record;
-pub(crate) mod rights;
-pub(crate) mod rlimits;
-pub(crate) mod run_dir;
-pub(crate) mod signals;
-pub(crate) mod spec;
-pub(crate) mod supervise;
-pub(crate) mod taken;
-pub(crate) mod timer;
-pub(crate) mod tree;
-pub(crate) mod usage;
+pub(crate) mod processes;
+pub(crate) mod run_directory;
+pub(crate) mod supervisor;
 pub(crate) mod watch;
 
 /// An error with its causes, in one line.

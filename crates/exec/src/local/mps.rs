@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use rota_gpu::{ComputeModes, Mps, Recovery};
 
-use super::environment::first_device;
-use super::executor::{Launched, Shared};
-use super::leftovers::job_processes;
 use crate::executor::{DeviceKey, ExecutorEvent, RunEnd, RunKey, RunRequest, Stop};
+use crate::local::environment::first_device;
+use crate::local::executor::{Launched, Shared};
+use crate::local::processes::leftovers::job_processes;
 
 /// How often a control daemon that does not end is asked again.
 const END_AGAIN: Duration = Duration::from_secs(1);
@@ -103,7 +103,7 @@ impl MpsKeeper {
         let settings = request.mps.as_ref().ok_or("it is not to run under MPS")?;
         let uuid = first_device(request).ok_or("it has no GPU")?;
         let device = self.shared.device(uuid).ok_or("its GPU is gone")?;
-        self.mps.start(&device, settings.uid, &*self.modes).map_err(|error| super::chain(&error))?;
+        self.mps.start(&device, settings.uid, &*self.modes).map_err(|error| crate::local::chain(&error))?;
         self.free(uuid);
         Ok(())
     }
@@ -115,7 +115,7 @@ impl MpsKeeper {
         }
         match self.mps.stop(uuid, &*self.modes) {
             Ok(()) => self.free(uuid),
-            Err(error) => self.hold(uuid, super::chain(&error)),
+            Err(error) => self.hold(uuid, crate::local::chain(&error)),
         }
     }
 
@@ -140,7 +140,7 @@ impl MpsKeeper {
         for recovered in self.mps.recover(&|uuid| shared.watch.is_shared(uuid), &*self.modes) {
             let uuid = recovered.uuid;
             match recovered.outcome {
-                Recovery::Failed(error) => self.hold(&uuid, super::chain(&error)),
+                Recovery::Failed(error) => self.hold(&uuid, crate::local::chain(&error)),
                 Recovery::Kept { answers: false } => shared.watch.tell(ExecutorEvent::Warning(format!(
                     "GPU {uuid}: its MPS control daemon does not answer, though jobs are under it"
                 ))),

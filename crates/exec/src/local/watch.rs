@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
-use super::identity::Identity;
-use super::launch::Supervisor;
-use super::look::{Looked, look};
-use super::mps::Work;
 use crate::executor::{EventSink, ExecutorEvent, RunEnd, RunIdentity, RunKey, Stop, StopError};
+use crate::local::launch::Supervisor;
+use crate::local::mps::Work;
+use crate::local::processes::identity::Identity;
+use crate::local::run_directory::look::{Looked, look};
 
 /// The first pause before a run is looked at again, and the longest.
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(50);

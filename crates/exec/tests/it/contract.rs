@@ -1,4 +1,21 @@
-//! The contract suite for the executor of this machine and for the fake one.
+//! The contract suite for the executor of this machine, for workers and for the fake one.
+
+use std::ffi::OsString;
+
+use rota_exec::contract::Deed;
+
+/// A script that does a deed with real processes.
+fn script_of(deed: Deed) -> Vec<OsString> {
+    let script = match deed {
+        Deed::Exit(code) => format!("exit {code}"),
+        Deed::KillItself => "kill -9 $$".to_owned(),
+        Deed::Sleep => "touch $ROTA_RUN_DIR/working; exec sleep 1000".to_owned(),
+        Deed::Stubborn => "trap '' TERM; touch $ROTA_RUN_DIR/working; while :; do sleep 1; done".to_owned(),
+        Deed::Print => "echo hello".to_owned(),
+        Deed::Missing => return vec!["/nowhere/at/all".into()],
+    };
+    ["sh", "-c", &script].map(OsString::from).to_vec()
+}
 
 /// Runs on this machine, by real supervisors.
 mod local {
@@ -56,15 +73,7 @@ mod local {
         }
 
         fn command(&self, deed: Deed) -> Vec<OsString> {
-            let script = match deed {
-                Deed::Exit(code) => format!("exit {code}"),
-                Deed::KillItself => "kill -9 $$".to_owned(),
-                Deed::Sleep => "touch $ROTA_RUN_DIR/working; exec sleep 1000".to_owned(),
-                Deed::Stubborn => "trap '' TERM; touch $ROTA_RUN_DIR/working; while :; do sleep 1; done".to_owned(),
-                Deed::Print => "echo hello".to_owned(),
-                Deed::Missing => return vec!["/nowhere/at/all".into()],
-            };
-            ["sh", "-c", &script].map(OsString::from).to_vec()
+            super::script_of(deed)
         }
 
         fn cwd(&self) -> PathBuf {
@@ -115,6 +124,92 @@ mod local {
     }
 
     rota_exec::executor_contract!(Local::new);
+}
+
+/// Runs on two workers, each over a connection that can be cut.
+mod workers {
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+    use std::time::{Duration, Instant};
+
+    use rota_exec::contract::{Deed, Harness};
+    use rota_exec::{EventSink, Executor, NodeName, RunKey, RunRequest};
+    use rustix::process::Signal;
+
+    use crate::support::{signal, until};
+    use crate::worker_place::WorkerPlace;
+
+    /// Longer than any check takes, on a loaded machine.
+    const FAR: Duration = Duration::from_mins(1);
+
+    pub struct Workers {
+        place: WorkerPlace,
+        since: Instant,
+    }
+
+    impl Workers {
+        pub fn new() -> Self {
+            Self { place: WorkerPlace::new(&["one", "two"]), since: Instant::now() }
+        }
+    }
+
+    impl Harness for Workers {
+        fn connect(&mut self, sink: EventSink) -> Box<dyn Executor> {
+            Box::new(self.place.connect(sink))
+        }
+
+        fn command(&self, deed: Deed) -> Vec<OsString> {
+            super::script_of(deed)
+        }
+
+        fn cwd(&self) -> PathBuf {
+            self.place.folder().to_owned()
+        }
+
+        fn pass(&mut self) -> bool {
+            std::thread::sleep(Duration::from_millis(1));
+            self.since.elapsed() < FAR
+        }
+
+        fn until_working(&mut self, run: RunKey) {
+            until("the run to work", || self.place.dirs(run).iter().any(|dir| dir.join("working").exists()));
+        }
+
+        fn kill_supervisor(&mut self, run: RunKey) {
+            let taken = self.place.dirs(run).iter().find_map(|dir| rota_exec::taken(dir).ok().flatten());
+            signal(taken.unwrap().supervisor.pid, Signal::KILL);
+        }
+
+        fn take_late(&mut self, _: &mut RunRequest) -> bool {
+            // Every run is.
+            true
+        }
+
+        fn keep_unreadable(&mut self, _: RunKey) -> bool {
+            self.place.move_jobs("jobs", "away");
+            true
+        }
+
+        fn let_read(&mut self) {
+            self.place.move_jobs("away", "jobs");
+        }
+
+        fn lose_node(&mut self, node: &NodeName) -> bool {
+            self.place.cut(node.as_str());
+            true
+        }
+
+        fn return_node(&mut self, node: &NodeName) {
+            self.place.mend(node.as_str());
+        }
+
+        fn change_devices(&mut self, node: &NodeName) -> bool {
+            self.place.lose_device(node.as_str());
+            true
+        }
+    }
+
+    rota_exec::executor_contract!(Workers::new);
 }
 
 /// Runs on three nodes that do not exist.

@@ -20,7 +20,7 @@ pub enum ModelKind {
 }
 
 impl ModelKind {
-    /// Every model.
+    /// All models that can be trained.
     pub const ALL: [Self; 8] = [
         Self::ConvNet,
         Self::ConvNet2,
@@ -139,7 +139,7 @@ pub struct Stage {
     pub block: Option<usize>,
     /// Whether a deepening added the stage.
     pub added: bool,
-    /// The layers.
+    /// The layers of the stage, from input to output.
     pub leaves: Vec<Leaf>,
 }
 
@@ -148,7 +148,7 @@ pub struct Stage {
 pub enum FinalRelu {
     /// As in the study.
     Kept,
-    /// Rota's default.
+    /// The scores are left as they are, which is Rota's default.
     Dropped,
 }
 

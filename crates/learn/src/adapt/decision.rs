@@ -9,7 +9,7 @@ use rota_core::random::RandomStream;
 
 /// A decision maker.
 pub enum DecisionMaker {
-    /// Never grows.
+    /// The network never grows.
     Nothing,
     /// Any block or nothing, each with the same probability.
     Random(Box<RandomStream>),

@@ -67,9 +67,9 @@ pub struct Choice {
 
 /// A policy to be judged: its name, its network, and the vectors of its layers.
 pub struct Judged {
-    /// The name.
+    /// The policy's name in the tables.
     pub name: String,
-    /// The network.
+    /// The policy's network.
     pub network: PolicyNetwork,
     /// The layers' vectors.
     pub vocabulary: Vocabulary,

@@ -9,7 +9,7 @@ use rota_nn::Adam;
 /// How the exact gradient is followed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExactSettings {
-    /// Updates.
+    /// The number of updates.
     pub updates: u64,
     /// Adam's step size.
     pub rate: f32,

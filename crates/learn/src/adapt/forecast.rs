@@ -24,7 +24,7 @@ enum Role {
     Back,
     /// Deepens a dense block.
     Dense,
-    /// Does nothing.
+    /// Leaves the network as it is.
     Nothing,
 }
 
@@ -78,7 +78,7 @@ struct Settings {
 /// How much a table counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weighing {
-    /// All alike.
+    /// Every table counts the same.
     Equal,
     /// By the part of its variance that is not noise.
     Reliability,

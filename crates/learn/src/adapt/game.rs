@@ -53,7 +53,7 @@ impl Game {
         &self.states[self.place(before)]
     }
 
-    /// All states.
+    /// The states of the game, each at its place.
     pub fn states(&self) -> &[PolicyState] {
         &self.states
     }

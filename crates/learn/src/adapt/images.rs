@@ -36,7 +36,7 @@ pub enum ImagesError {
 pub struct Images {
     /// The shape of an image.
     pub shape: InputShape,
-    /// The pixels.
+    /// The pixels of all images.
     pub pixels: Vec<f32>,
     /// The class of each image.
     pub labels: Vec<u8>,

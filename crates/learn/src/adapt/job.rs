@@ -11,7 +11,7 @@ pub enum Allocation {
     Up,
     /// Fewer GPUs: the network must become smaller.
     Down,
-    /// No change.
+    /// The job keeps the GPUs that it has.
     Same,
 }
 
@@ -147,7 +147,7 @@ impl JobClock {
         self.started.map_or(self.simulated_s, |started| started.elapsed().as_secs_f64())
     }
 
-    /// Seconds left.
+    /// The seconds that are left of the job's budget.
     pub fn time_left(&self) -> f64 {
         (self.budget_s - self.elapsed()).max(0.0)
     }

@@ -45,7 +45,7 @@ pub enum Shrinking {
 /// A network and its structure.
 #[derive(Clone, Debug)]
 pub struct GrowingNetwork {
-    /// The structure.
+    /// The structure of the network, without its weights.
     pub architecture: Architecture,
     /// The layers, with an extra one ahead where images are laid flat first.
     pub stack: Stack,

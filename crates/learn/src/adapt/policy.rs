@@ -106,7 +106,7 @@ impl PolicyNetwork {
         self.actions
     }
 
-    /// All parameters.
+    /// The parameters of all layers, one layer after another.
     pub fn parameters(&self) -> &[f32] {
         &self.parameters
     }

@@ -16,7 +16,7 @@ const TEMPERATURE_DECAY: f64 = 0.9;
 
 /// A policy that learns from episodes.
 pub struct Learner {
-    /// The policy.
+    /// The network of the policy.
     pub network: PolicyNetwork,
     adam: Adam,
     temperature: f64,
@@ -29,7 +29,7 @@ pub struct Learner {
 /// What an episode was.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Episode {
-    /// The actions.
+    /// The three actions of the episode.
     pub triple: Triple,
     /// The mean of -log p · r over the decisions.
     pub objective: f64,

@@ -27,9 +27,9 @@ timeleft_before_a2,timeleft_before_a3,total_time_s,epochs_completed,best_test_ac
 pub struct SweepRow {
     /// The scenario.
     pub scenario: String,
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// The actions.
+    /// The three actions of the run.
     pub triple: Triple,
     /// The row as it is written, without its end of line.
     pub line: String,
@@ -44,7 +44,7 @@ pub struct SweepSettings {
     pub timings: Vec<Timing>,
     /// When the network may grow.
     pub opens_s: f64,
-    /// The seeds.
+    /// The seeds; each triple is run once with every one of them.
     pub seeds: Vec<u64>,
 }
 

@@ -41,7 +41,7 @@ pub enum TableError {
 /// One triple of a table, averaged over its seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRun {
-    /// The actions.
+    /// The three actions of the run.
     pub actions: Triple,
     /// The accuracy after the last epoch.
     pub accuracy: f64,

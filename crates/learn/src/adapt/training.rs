@@ -37,7 +37,7 @@ pub enum Manner {
 /// What a run is made of.
 #[derive(Clone, Debug)]
 pub struct RunSettings {
-    /// The model.
+    /// The model that is trained.
     pub model: ModelKind,
     /// The study's way or ours.
     pub manner: Manner,
@@ -104,7 +104,7 @@ pub struct Question<'a> {
     pub now: &'a Architecture,
     /// Actions since the opening.
     pub before: &'a [usize],
-    /// Seconds left.
+    /// The seconds that are left of the job's budget.
     pub left_s: f64,
     /// All seconds of the job.
     pub total_s: f64,
@@ -126,7 +126,7 @@ pub enum EpochEnd {
 pub struct Run {
     settings: RunSettings,
     clock: JobClock,
-    /// The network.
+    /// The network as it is now.
     pub network: GrowingNetwork,
     base: Architecture,
     /// Copies from before each growth.
@@ -141,7 +141,7 @@ pub struct Run {
     pub actions: Vec<usize>,
     /// Seconds left when each of them was asked for.
     pub left_s: Vec<f64>,
-    /// Scored epochs.
+    /// The epochs that were trained and scored so far.
     pub epochs: Vec<ScoredEpoch>,
 }
 

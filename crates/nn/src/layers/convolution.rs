@@ -16,7 +16,7 @@ pub struct Convolution {
     pub outputs: usize,
     /// Rows and columns of zeros around the image.
     pub padding: usize,
-    /// The weights.
+    /// The weights: one window for each pair of channels.
     pub weights: Parameter,
     /// One number for each output channel.
     pub biases: Parameter,

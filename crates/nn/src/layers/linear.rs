@@ -10,7 +10,7 @@ pub struct Linear {
     pub inputs: usize,
     /// Numbers that come out.
     pub outputs: usize,
-    /// The weights.
+    /// The weights: one for each pair of input and output.
     pub weights: Parameter,
     /// One number for each output.
     pub biases: Parameter,

@@ -10,7 +10,7 @@ const EPSILON: f32 = 1e-8;
 /// A tensor that learns. Its optimiser state goes wherever it goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// The numbers.
+    /// The numbers of the tensor.
     pub values: Vec<f32>,
     /// The slope of the loss by each.
     pub gradient: Vec<f32>,

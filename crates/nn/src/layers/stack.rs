@@ -37,7 +37,7 @@ pub enum Mode {
     Evaluate,
 }
 
-/// A layer.
+/// A layer of a network.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "they are called as everybody calls them")]
 pub enum Layer {
@@ -112,12 +112,12 @@ vectorised! {
     }
 }
 
-/// A network.
+/// A network: layers one after another, with the values of its last pass.
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// The shape of an image.
     pub input: Shape,
-    /// The layers.
+    /// The layers, from input to output.
     pub layers: Vec<Layer>,
     /// What went into each layer, and what came out of the last. What a `ReLU` read is overwritten by what it gave.
     values: Vec<Vec<f32>>,

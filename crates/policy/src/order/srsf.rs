@@ -41,7 +41,7 @@ impl Policy for SmallestRemainingService {
     }
 }
 
-/// `srsf`.
+/// Builds the policy `srsf`.
 #[expect(clippy::unnecessary_wraps, reason = "every policy is built in the same way")]
 pub fn build(_: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     Ok(Box::new(SmallestRemainingService::default()))

@@ -27,7 +27,7 @@ impl Policy for ShortestRemaining {
     }
 }
 
-/// `srtf`.
+/// Builds the policy `srtf`.
 #[expect(clippy::unnecessary_wraps, reason = "every policy is built in the same way")]
 pub fn build(_: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     Ok(Box::new(ShortestRemaining))

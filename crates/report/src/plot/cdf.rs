@@ -2,7 +2,7 @@
 
 use super::{Named, WIDTH, policy_legend};
 use crate::axis::{Scale, time_axis, value_axis};
-use crate::palette::{policy_colour, policy_dash};
+use crate::palette::{SeriesLook, policy_colour};
 use crate::record::JobOutcome;
 use crate::svg::{Anchor, Frame, Style, Svg, compact};
 use crate::units::{duration, mark, plural};
@@ -22,7 +22,7 @@ pub(crate) fn distributions(runs: &[Named<'_>], bound: &Bound) -> String {
     };
     let setting = format!("share of completed jobs; {} on {}", plural(bound.jobs.len(), "job"), bound.cluster.describe());
     let y = svg.head(&title, &setting);
-    let y = svg.legend(y, &policy_legend(runs));
+    let y = svg.line_legend(y, &policy_legend(runs));
     let width = (WIDTH - 76.0 - 84.0 - 32.0) / 2.0;
     let left = Frame { x: 76.0, y: y + 24.0, width, height: 360.0 };
     let right = Frame { x: left.right() + 84.0, ..left };
@@ -59,8 +59,7 @@ pub(super) fn draw(svg: &mut Svg, frame: Frame, values: &[Vec<f64>]) {
     time_axis(svg, frame, scale, if matches!(scale, Scale::Logarithmic { .. }) { "time, logarithmic" } else { "time" });
     for (position, values) in values.iter().enumerate().filter(|(_, values)| !values.is_empty()) {
         let path = steps(frame, scale, vertical, values);
-        let (colour, dash) = (policy_colour(position), policy_dash(position));
-        svg.path(&path, &format!(r#"fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round"{dash}"#));
+        svg.path(&path, &SeriesLook::of(position).stroke(2.0));
     }
     if let [only] = values {
         for (fraction, name) in [(0.5, "median"), (0.9, "p90")] {

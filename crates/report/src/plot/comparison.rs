@@ -51,7 +51,7 @@ fn draw(svg: &mut Svg, frame: Frame, metric: &Metric, summaries: &[Summary]) {
     for (position, summary) in summaries.iter().enumerate() {
         let y = frame.y + 26.0 + BAR * position as f64;
         let value = (metric.value)(summary);
-        let is_best = best.is_some() && value == best;
+        let is_best = best == Some(position);
         let text_style = if is_best { style.bold().coloured(INK) } else { style.coloured(MUTED) };
         svg.text(frame.x, y + 12.0, text_style, &text_style.fitted(&summary.policy, names_width + 2.0));
         let length = if largest > 0.0 { room * value.unwrap_or(0.0) / largest } else { 0.0 };

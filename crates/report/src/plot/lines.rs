@@ -2,7 +2,7 @@
 
 use super::WIDTH;
 use crate::axis::{Scale, value_axis};
-use crate::palette::{policy_colour, policy_dash};
+use crate::palette::SeriesLook;
 use crate::svg::{AXIS, Anchor, Frame, GRID, INK, Style, Svg, compact};
 use crate::units::{mark, time_unit};
 use std::fmt::Write;
@@ -39,13 +39,27 @@ impl LinePoint {
     }
 }
 
-pub(crate) fn lines_chart(title: &str, x_name: &str, lines: &[Line]) -> String {
+/// A chart of lines, with the words around it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LineChart {
+    /// The title.
+    pub title: String,
+    /// The name of the x axis, with its unit.
+    pub x_name: String,
+    /// The name of the y axis; its unit is added.
+    pub y_name: String,
+    /// The lines, one for each policy.
+    pub lines: Vec<Line>,
+}
+
+/// The chart as SVG text.
+pub(crate) fn lines_chart(chart: &LineChart) -> String {
+    let lines = &chart.lines;
     let mut svg = Svg::new(WIDTH);
     let is_one_seed = lines.iter().flat_map(|line| &line.points).all(|point| point.least.total_cmp(&point.most).is_eq());
-    let y = svg.head(title, if is_one_seed { "one seed" } else { "mean over the seeds; the band spans the seeds" });
-    let legend = lines.iter().enumerate().map(|(position, line)| (policy_colour(position).to_owned(), line.name.clone()));
-    let y = svg.legend(y, &legend.collect::<Vec<_>>());
-    let frame = Frame { x: 84.0, y: y + 16.0, width: WIDTH - 84.0 - 40.0, height: 420.0 };
+    let y = svg.head(&chart.title, if is_one_seed { "one seed" } else { "mean over the seeds; the band spans the seeds" });
+    let y = svg.line_legend(y, &lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>());
+    let frame = Frame { x: 84.0, y: y + 26.0, width: WIDTH - 84.0 - 40.0, height: 420.0 };
     let points = || lines.iter().flat_map(|line| &line.points);
     if points().next().is_none() {
         svg.empty_state(frame, "no run completed a job");
@@ -54,8 +68,8 @@ pub(crate) fn lines_chart(title: &str, x_name: &str, lines: &[Line]) -> String {
     let highest = points().map(|point| point.most).fold(0.0, f64::max);
     let unit = time_unit(highest);
     let vertical = value_axis(&mut svg, frame, highest / unit.seconds, mark);
-    svg.text(frame.x - 60.0, frame.y - 6.0, Style::LABEL, unit.name);
-    let horizontal = x_axis(&mut svg, frame, x_name, points().map(|point| point.x));
+    svg.text(24.0, frame.y - 8.0, Style::LABEL.coloured(INK), &format!("{} ({})", chart.y_name, unit.name));
+    let horizontal = x_axis(&mut svg, frame, &chart.x_name, points().map(|point| point.x));
     let y_of = |seconds: f64| vertical.y(frame, seconds / unit.seconds);
     for (position, line) in lines.iter().enumerate() {
         draw(&mut svg, line, position, |x| horizontal.x(frame, x), y_of);
@@ -89,26 +103,23 @@ fn x_axis(svg: &mut Svg, frame: Frame, name: &str, loads: impl Iterator<Item = f
 
 fn draw(svg: &mut Svg, line: &Line, position: usize, x_of: impl Fn(f64) -> f64, y_of: impl Fn(f64) -> f64) {
     let at = |x: f64, y: f64| format!("{} {}", compact(x_of(x)), compact(y_of(y)));
-    let colour = policy_colour(position);
+    let look = SeriesLook::of(position);
     let there = line.points.iter().map(|point| at(point.x, point.most));
     let back = line.points.iter().rev().map(|point| at(point.x, point.least));
     let band = there.chain(back).collect::<Vec<_>>().join("L");
-    if line.points.len() > 1 {
-        svg.path(&format!("M{band}Z"), &format!(r#"fill="{colour}" fill-opacity="0.12""#));
+    if line.points.len() > 1 && look.is_strong {
+        svg.path(&format!("M{band}Z"), &format!(r#"fill="{}" fill-opacity="0.12""#, look.colour));
     }
     let path = line.points.iter().map(|point| at(point.x, point.mean)).collect::<Vec<_>>().join("L");
     if !path.is_empty() {
-        let dash = policy_dash(position);
-        svg.path(
-            &format!("M{path}"),
-            &format!(r#"fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round"{dash}"#),
-        );
+        svg.path(&format!("M{path}"), &look.stroke(2.0));
     }
     let mut dots = String::new();
     for point in &line.points {
         let _ = write!(dots, "M{}m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0", at(point.x, point.mean));
     }
-    svg.path(&dots, &format!(r#"fill="{colour}""#));
+    let pale = if look.is_strong { "" } else { r#" fill-opacity="0.4""# };
+    svg.path(&dots, &format!(r#"fill="{}"{pale}"#, look.colour));
 }
 
 #[cfg(test)]
@@ -117,14 +128,34 @@ mod tests {
 
     #[test]
     fn a_chart_of_nothing_says_so_and_one_of_something_draws_every_line() {
-        assert!(lines_chart("t", "x", &[]).contains("no run completed a job"));
+        assert!(lines_chart(&LineChart::default()).contains("no run completed a job"));
         let line = |name: &str| Line {
             name: name.to_owned(),
             points: vec![LinePoint::over(1.0, &[10.0, 20.0]), LinePoint::over(2.0, &[30.0])],
         };
-        let svg = lines_chart("title", "jobs per hour", &[line("a<b"), line("c")]);
-        assert!(svg.contains("a&lt;b") && svg.contains("jobs per hour"));
-        assert_eq!(svg.matches("stroke-width=\"2\"").count(), 2);
+        let chart = LineChart {
+            title: "title".to_owned(),
+            x_name: "jobs per hour".to_owned(),
+            y_name: "mean JCT".to_owned(),
+            lines: vec![line("a<b"), line("c")],
+        };
+        let svg = lines_chart(&chart);
+        assert!(svg.contains("a&lt;b") && svg.contains("jobs per hour") && svg.contains("mean JCT (s)"));
+        // Two lines, and each of them once more in the legend.
+        assert_eq!(svg.matches("stroke-width=\"2\"").count(), 4);
         assert!(resvg::usvg::Tree::from_str(&svg, &resvg::usvg::Options::default()).is_ok());
+    }
+
+    #[test]
+    fn a_line_and_its_entry_in_the_legend_look_alike_and_six_are_strong() {
+        let point = LinePoint::over(1.0, &[10.0]);
+        let line = |number: usize| Line { name: format!("policy {number}"), points: vec![point] };
+        let svg = lines_chart(&LineChart { lines: (0..14).map(line).collect(), ..LineChart::default() });
+        for position in 0..14 {
+            let look = SeriesLook::of(position).stroke(2.0);
+            assert_eq!(svg.matches(look.as_str()).count(), 2, "policy {position}: {look}");
+        }
+        let strong = (0..14).filter(|&position| SeriesLook::of(position).is_strong).count();
+        assert_eq!(strong, 6);
     }
 }

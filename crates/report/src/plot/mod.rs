@@ -28,9 +28,7 @@ fn setting(run: &Run, bound: &Bound) -> String {
     format!("{jobs} on {}, {} from first arrival to last end", bound.cluster.describe(), duration(run.makespan().seconds()))
 }
 
-/// The legend of policies compared; none for a single one.
-fn policy_legend(runs: &[Named<'_>]) -> Vec<(String, String)> {
-    let entry =
-        |(position, named): (usize, &Named<'_>)| (crate::palette::policy_colour(position).to_owned(), named.policy.to_owned());
-    if runs.len() > 1 { runs.iter().enumerate().map(entry).collect() } else { Vec::new() }
+/// The names in the legend of policies compared; none for a single one.
+fn policy_legend<'a>(runs: &[Named<'a>]) -> Vec<&'a str> {
+    if runs.len() > 1 { runs.iter().map(|named| named.policy).collect() } else { Vec::new() }
 }

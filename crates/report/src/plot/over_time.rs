@@ -2,7 +2,7 @@
 
 use super::{Named, WIDTH, policy_legend};
 use crate::axis::{Marks, Scale, time_axis_with, value_axis};
-use crate::palette::{policy_colour, policy_dash};
+use crate::palette::SeriesLook;
 use crate::series::{Series, series};
 use crate::svg::{Frame, Style, Svg, compact};
 use crate::units::{duration, mark, plural};
@@ -33,7 +33,7 @@ pub(crate) fn utilisation_over_time(runs: &[Named<'_>], bound: &Bound) -> String
     let smoothing = averaged.map(|curve| format!("; means over {}", duration(curve.seconds[1] - curve.seconds[0])));
     let setting = format!("{} on {}{}", plural(bound.jobs.len(), "job"), bound.cluster.describe(), smoothing.unwrap_or_default());
     let y = svg.head(&title, &setting);
-    let mut y = svg.legend(y, &policy_legend(runs));
+    let mut y = svg.line_legend(y, &policy_legend(runs));
     if curves.iter().all(Option::is_none) {
         svg.empty_state(Frame { x: 24.0, y, width: WIDTH - 48.0, height: 160.0 }, "no timeline was recorded in this run");
         return svg.finish(y + 184.0);
@@ -69,14 +69,13 @@ fn draw_panel(svg: &mut Svg, frame: Frame, scale: Scale, panel: &Panel, curves: 
     for (position, curve) in curves.iter().enumerate() {
         let Some(curve) = curve else { continue };
         let line = curve_path(frame, scale, vertical, curve, &values(curve));
-        let colour = policy_colour(position);
+        let look = SeriesLook::of(position);
         if curves.len() == 1 {
             let (start, end) = (scale.x(frame, curve.seconds[0]), scale.x(frame, *curve.seconds.last().unwrap_or(&0.0)));
             let area = format!("{line}L{} {}H{}z", compact(end), compact(frame.bottom()), compact(start));
-            svg.path(&area, &format!(r#"fill="{colour}" fill-opacity="0.14""#));
+            svg.path(&area, &format!(r#"fill="{}" fill-opacity="0.14""#, look.colour));
         }
-        let dash = policy_dash(position);
-        svg.path(&line, &format!(r#"fill="none" stroke="{colour}" stroke-width="1.5" stroke-linejoin="round"{dash}"#));
+        svg.path(&line, &look.stroke(1.5));
     }
 }
 

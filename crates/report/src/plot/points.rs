@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub enum Look {
     /// Small pale dots.
     Dots,
-    /// A line.
+    /// A line through the points.
     Line,
     /// A plus at each point.
     Plus,
@@ -41,7 +41,7 @@ pub type Arrow = ((f64, f64), (f64, f64), String);
 /// A chart of points.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PointChart {
-    /// The title.
+    /// The title above the chart.
     pub title: String,
     /// What is shown, in a line.
     pub subtitle: String,

@@ -3,7 +3,7 @@
 use super::WIDTH;
 use super::cdf::{draw, steps};
 use crate::axis::{Scale, value_axis};
-use crate::palette::{policy_colour, policy_dash};
+use crate::palette::SeriesLook;
 use crate::sample::Sample;
 use crate::svg::{AXIS, Anchor, Frame, GRID, INK, Style, Svg};
 use crate::units::mark;
@@ -47,8 +47,7 @@ pub(crate) fn fairness_distribution(title: &str, lines: &[Distribution]) -> Stri
     ratio_axis(&mut svg, frame, scale, least.min(0.5), most.max(2.0));
     for (position, line) in lines.iter().enumerate().filter(|(_, line)| !line.sample.rho.is_empty()) {
         let path = steps(frame, scale, vertical, &line.sample.rho);
-        let (colour, dash) = (policy_colour(position), policy_dash(position));
-        svg.path(&path, &format!(r#"fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round"{dash}"#));
+        svg.path(&path, &SeriesLook::of(position).stroke(2.0));
     }
     svg.finish(frame.bottom() + 54.0)
 }
@@ -56,8 +55,7 @@ pub(crate) fn fairness_distribution(title: &str, lines: &[Distribution]) -> Stri
 fn begin(title: &str, setting: &str, lines: &[Distribution]) -> (Svg, f64) {
     let mut svg = Svg::new(WIDTH);
     let y = svg.head(title, setting);
-    let entry = |(position, line): (usize, &Distribution)| (policy_colour(position).to_owned(), line.name.clone());
-    let y = svg.legend(y, &lines.iter().enumerate().map(entry).collect::<Vec<_>>());
+    let y = svg.line_legend(y, &lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>());
     (svg, y)
 }
 

@@ -2,9 +2,11 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Heatmap } from "../../api/contract";
+import { status } from "../../live/store";
 import { clockOf, dayOf, percent, withUnit } from "../../logic/format";
 import { ticks } from "../../logic/ticks";
 import { contextFor, watchWidth } from "../../parts/canvas";
+import { BadgeOf, isVirtual } from "../../parts/virtual";
 import { colour, theme } from "../../theme";
 
 const ROW = 30;
@@ -109,7 +111,7 @@ export function HeatmapView(props: { heatmap: Heatmap }) {
             <i class="allocated" /> allocated
           </span>
           <span>
-            <i class="used" /> really used
+            <i class="used" /> {status.value?.gpus.some(isVirtual) ? "used, as modelled" : "really used"}
           </span>
         </p>
       </div>
@@ -117,7 +119,9 @@ export function HeatmapView(props: { heatmap: Heatmap }) {
         <ol class="heat-labels">
           {heatmap.gpus.map((gpu) => (
             <li key={gpu.uuid} style={{ height: `${ROW}px` }}>
-              <strong>GPU {gpu.index}</strong>
+              <strong>
+                GPU {gpu.index} <BadgeOf uuid={gpu.uuid} />
+              </strong>
               <span class="unseen">
                 {" "}
                 allocated {percent(mean(gpu.allocated))}, used {percent(mean(gpu.used))} on average

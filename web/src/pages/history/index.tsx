@@ -6,6 +6,7 @@ import type { Heatmap, Usage } from "../../api/contract";
 import { changes } from "../../live/store";
 import { useAnswer, useSettled } from "../../parts/answer";
 import { Loading, Trouble } from "../../parts/notice";
+import { MachineBadge } from "../../parts/virtual";
 import { rememberInAddress, route } from "../../route";
 import { Filters, type JobFilter } from "./filters";
 import { HeatmapView } from "./heatmap";
@@ -54,7 +55,9 @@ export function History() {
   return (
     <>
       <div class="section-head">
-        <h1>History</h1>
+        <h1>
+          History <MachineBadge />
+        </h1>
         <Range range={range} onChange={choose} />
       </div>
       {usage.problem && <Trouble what="totals" problem={usage.problem} again={usage.again} />}

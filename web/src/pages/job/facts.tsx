@@ -5,6 +5,7 @@ import { isOver, type Job } from "../../api/contract";
 import { duration, mib, moment, plain, secondsBetween, shell, wattHours } from "../../logic/format";
 import { gpusOf } from "../../parts/job";
 import { say } from "../../parts/toast";
+import { BadgeOf } from "../../parts/virtual";
 
 function Fact(props: { name: string; children: ComponentChildren }) {
   return (
@@ -58,7 +59,9 @@ export function Facts(props: { job: Job; now: number }) {
         <Fact name="started">{moment(job.started_at, now)}</Fact>
         <Fact name={isOver(job.state) ? "ran for" : "runs for"}>{duration(ran === null ? null : Math.round(ran))}</Fact>
         <Fact name="asked for">{asked(job)}</Fact>
-        <Fact name="GPUs">{job.gpu_indices?.length ? gpusOf(job) : "none now"}</Fact>
+        <Fact name="GPUs">
+          {job.gpu_indices?.length ? gpusOf(job) : "none now"} {job.gpu_uuids?.[0] && <BadgeOf uuid={job.gpu_uuids[0]} />}
+        </Fact>
         <Fact name="peak memory">{mib(job.peak_memory_mib)}</Fact>
         <Fact name="energy">{wattHours(job.energy_wh)}</Fact>
         <Fact name="estimate">{job.estimate_seconds ? duration(job.estimate_seconds) : "none"}</Fact>
@@ -68,6 +71,15 @@ export function Facts(props: { job: Job; now: number }) {
           {job.attempts}
           {job.retries > 0 ? ` of ${job.retries + 1}` : ""}
         </Fact>
+        {job.params && Object.keys(job.params).length > 0 && (
+          <Fact name="parameters">
+            <bdi>
+              {Object.entries(job.params)
+                .map(([name, value]) => `${name}=${value}`)
+                .join(", ")}
+            </bdi>
+          </Fact>
+        )}
         {isOver(job.state) && <Fact name="exit">{exitOf(job)}</Fact>}
         {job.project && (
           <Fact name="project">

@@ -1,10 +1,12 @@
 // One job: what became of it, what it does now, what it writes.
 
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { call } from "../../api/client";
 import { isOver, type Job, runs } from "../../api/contract";
 import { changes, ended, jobs, now } from "../../live/store";
 import { colourOfJob } from "../../logic/colours";
+import { progressOf } from "../../logic/progress";
+import { lastWords } from "../../logic/traceback";
 import { Actions } from "../../parts/actions";
 import { useAnswer } from "../../parts/answer";
 import { JobLink, nameOf, StateMark, Swatch } from "../../parts/job";
@@ -15,6 +17,7 @@ import { Curves } from "./curves";
 import { Facts } from "./facts";
 import { LogView } from "./log-view";
 import { Story } from "./story";
+import { Training } from "./training";
 import { Why } from "./why";
 
 export function JobPage(props: { item: string | null }) {
@@ -61,12 +64,26 @@ function Chooser(props: { given: string | null }) {
   );
 }
 
+/** Why the job ended, and the last line of its traceback where it wrote one. */
+function HowItEnded(props: { job: Job; said: string | null }) {
+  const { job, said } = props;
+  const isFailure = job.state === "failed" || job.state === "lost";
+  if (!job.reason && !(said && isFailure)) return null;
+  return (
+    <div class="notice trouble ended" role="status">
+      {job.reason && <span>{job.reason}</span>}
+      {said && isFailure && <code class="last-words">{said}</code>}
+    </div>
+  );
+}
+
 function OneJob(props: { id: number }) {
   const { id } = props;
   const answer = useAnswer<Job>(String(id), (stop) => call(`jobs/${id}`, { signal: stop }), changes.value);
   useEffect(() => {
     lastJob.value = String(id);
   }, [id]);
+  const [end, setEnd] = useState("");
   const job = answer.value;
   if (!job) {
     return answer.problem ? (
@@ -85,22 +102,20 @@ function OneJob(props: { id: number }) {
         <StateMark state={job.state} />
         <p class="quiet-text">
           job {job.id} of <bdi>{job.user}</bdi>
+          {job.group ? ` · of group ${job.group}` : ""}
           {job.claim ? " · a claim of a process" : ""}
         </p>
         <Actions job={job} />
       </header>
       {!isOver(job.state) && !runs(job.state) && <Why id={id} />}
-      {isOver(job.state) && job.state !== "done" && job.reason && (
-        <div class="notice trouble" role="status">
-          {job.reason}
-        </div>
-      )}
+      {isOver(job.state) && job.state !== "done" && <HowItEnded job={job} said={lastWords(end)} />}
+      <Training job={job} progress={progressOf(end)} />
       <div class="job-columns">
         <Facts job={job} now={now.value} />
         <Story id={id} />
       </div>
       {job.attempts > 0 && job.gpus_requested > 0 && <Curves job={job} />}
-      {!job.claim && <LogView job={job} />}
+      {!job.claim && <LogView job={job} onEnd={setEnd} />}
     </>
   );
 }

@@ -14,7 +14,17 @@ const END_PIXELS = 24;
 
 type Reading = "reading" | "over" | "broken" | "refused";
 
-export function LogView(props: { job: Job }) {
+/** Lines at the end of a log that are looked at for progress and last words. */
+const END_LINES = 400;
+const END_EVERY_MS = 700;
+
+const endOf = (log: Log) =>
+  log.lines
+    .slice(-END_LINES)
+    .map((line) => line.spans.map((span) => span.text).join(""))
+    .join("\n");
+
+export function LogView(props: { job: Job; onEnd(text: string): void }) {
   const { job } = props;
   const box = useRef<HTMLDivElement>(null);
   const isFollowing = useRef(true);
@@ -26,6 +36,8 @@ export function LogView(props: { job: Job }) {
   const [round, setRound] = useState(0);
   const [isWrapped, setIsWrapped] = useState(true);
   const hasStarted = job.attempts > 0;
+  const latestOnEnd = useRef(props.onEnd);
+  latestOnEnd.current = props.onEnd;
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: `round` reads anew after a broken connection.
   useEffect(() => {
@@ -35,8 +47,14 @@ export function LogView(props: { job: Job }) {
     const log = new Log();
     const lines = new LogLines(element);
     let frame = 0;
+    let teller: ReturnType<typeof setTimeout> | undefined;
+    const tell = () => {
+      teller = undefined;
+      latestOnEnd.current(endOf(log));
+    };
     const show = () => {
       frame = 0;
+      if (teller === undefined) teller = setTimeout(tell, END_EVERY_MS);
       lines.update(log);
       setIsEmpty(log.isEmpty);
       if (isFollowing.current) element.scrollTop = element.scrollHeight;
@@ -65,6 +83,7 @@ export function LogView(props: { job: Job }) {
     return () => {
       stop.abort();
       cancelAnimationFrame(frame);
+      clearTimeout(teller);
       lines.clear();
     };
   }, [job.id, hasStarted, attempt, round]);

@@ -6,6 +6,7 @@ import { colourOfJob } from "../../logic/colours";
 import { brief, mib, secondsBetween, UNKNOWN } from "../../logic/format";
 import { JobLink } from "../../parts/job";
 import { Spark } from "../../parts/spark";
+import { isVirtual, VirtualBadge } from "../../parts/virtual";
 import { type Part, partsOf } from "./memory";
 
 const STATE_WORDS: Record<Gpu["state"], string> = {
@@ -52,17 +53,27 @@ function Tenant(props: { part: Part; job: Job | undefined }) {
   );
 }
 
-export function GpuCard(props: { gpu: Gpu }) {
-  const { gpu } = props;
+/** `node` is the name of the GPU's machine, where there are several. */
+export function GpuCard(props: { gpu: Gpu; node?: string | undefined }) {
+  const { gpu, node } = props;
   const gauges = gaugesOf(gpu.uuid);
   const known = new Map((jobs.value ?? []).map((job) => [job.id, job]));
   const parts = partsOf(gpu);
   const busy = gpu.utilisation_percent;
   return (
-    <article class={`gpu-card gpu-${gpu.state}`} aria-label={`GPU ${gpu.index}, ${gpu.type}, ${STATE_WORDS[gpu.state]}`}>
+    <article
+      class={`gpu-card gpu-${gpu.state}`}
+      aria-label={`GPU ${gpu.index}, ${gpu.type}${node === undefined ? "" : ` on ${node}`}, ${STATE_WORDS[gpu.state]}`}
+    >
       <header>
         <h3>
-          GPU {gpu.index} <span class="type">{gpu.type}</span>
+          GPU {gpu.index} <span class="type">{gpu.type}</span> {isVirtual(gpu) && <VirtualBadge />}
+          {node === undefined ? null : (
+            <span class="type">
+              {" "}
+              on <bdi>{node}</bdi>
+            </span>
+          )}
         </h3>
         <span class="gpu-state">{STATE_WORDS[gpu.state]}</span>
       </header>

@@ -7,6 +7,7 @@ import { clusterOf } from "./cluster";
 
 const POLICIES_MAX = 8;
 const TRACE_BYTES_MAX = 15 << 20;
+/** Beside the policy that is in force. */
 const AT_FIRST = ["fcfs", "sjf", "las"];
 
 interface Props {
@@ -20,7 +21,7 @@ interface Trace {
   text: string;
 }
 
-function PolicyChoice(props: { policy: PolicyInfo; isChosen: boolean; isFull: boolean; onToggle(): void }) {
+function PolicyChoice(props: { policy: PolicyInfo; isChosen: boolean; isInForce: boolean; isFull: boolean; onToggle(): void }) {
   const { policy } = props;
   const marks = [policy.preemptive && "preempts", policy.packs && "packs", policy.heterogeneity_aware && "knows GPU types"].filter(
     Boolean,
@@ -29,7 +30,8 @@ function PolicyChoice(props: { policy: PolicyInfo; isChosen: boolean; isFull: bo
     <label class="policy">
       <input type="checkbox" checked={props.isChosen} disabled={props.isFull && !props.isChosen} onChange={props.onToggle} />
       <span>
-        <strong>{policy.name}</strong> <span class="quiet-text">{policy.summary}</span>
+        <strong>{policy.name}</strong> {props.isInForce && <span class="chip">in force</span>}{" "}
+        <span class="quiet-text">{policy.summary}</span>
         {marks.length > 0 && <small>{marks.join(" · ")}</small>}
       </span>
     </label>
@@ -42,7 +44,11 @@ export function SimulationForm(props: Props) {
   const [trace, setTrace] = useState<Trace | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [cluster, setCluster] = useState("");
-  const [chosen, setChosen] = useState(() => AT_FIRST.filter((name) => policies.some((policy) => policy.name === name)));
+  const [chosen, setChosen] = useState(() => {
+    const inForce = status.peek()?.policy;
+    const known = AT_FIRST.filter((name) => policies.some((policy) => policy.name === name));
+    return inForce ? [inForce, ...known.filter((name) => name !== inForce)] : known;
+  });
   const [search, setSearch] = useState("");
   const [special, setSpecial] = useState("");
   const [seed, setSeed] = useState("0");
@@ -50,9 +56,10 @@ export function SimulationForm(props: Props) {
   const isFull = chosen.length >= POLICIES_MAX;
   const named = new Set(policies.map((policy) => policy.name));
   const words = search.trim().toLowerCase();
-  const listed = policies.filter((policy) =>
-    `${policy.name} ${policy.aliases.join(" ")} ${policy.summary}`.toLowerCase().includes(words),
-  );
+  const inForce = status.value?.policy.split(":")[0];
+  const listed = policies
+    .filter((policy) => `${policy.name} ${policy.aliases.join(" ")} ${policy.summary}`.toLowerCase().includes(words))
+    .sort((a, b) => Number(b.name === inForce) - Number(a.name === inForce));
 
   const read = async (file: File | undefined) => {
     setProblem(null);
@@ -133,6 +140,7 @@ export function SimulationForm(props: Props) {
               key={policy.name}
               policy={policy}
               isChosen={chosen.includes(policy.name)}
+              isInForce={policy.name === inForce}
               isFull={isFull}
               onToggle={() => toggle(policy.name)}
             />

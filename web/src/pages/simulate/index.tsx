@@ -3,9 +3,11 @@
 import { useEffect, useState } from "preact/hooks";
 import { call, isAbort, Problem, wordsOf } from "../../api/client";
 import type { PolicyInfo, Simulation, SimulationAsk } from "../../api/contract";
+import { status } from "../../live/store";
 import { useAnswer } from "../../parts/answer";
 import { Empty, Loading, Trouble } from "../../parts/notice";
 import { say } from "../../parts/toast";
+import { MachineBadge } from "../../parts/virtual";
 import { go, route } from "../../route";
 import { SimulationForm } from "./form";
 import { Results } from "./results";
@@ -86,10 +88,12 @@ export function Simulate() {
     <>
       <div class="section-head">
         <h1>Simulate</h1>
-        <p class="quiet-text">What would have happened under another policy, or on other GPUs</p>
+        <p class="quiet-text">
+          What would have happened under another policy, or on other GPUs <MachineBadge />
+        </p>
       </div>
       <div class="simulate">
-        {policies.value ? (
+        {policies.value && status.value ? (
           <SimulationForm policies={policies.value} isRunning={isRunning} onSubmit={begin} />
         ) : policies.problem ? (
           <Trouble what="policies" problem={policies.problem} again={policies.again} />

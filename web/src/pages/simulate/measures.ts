@@ -37,17 +37,21 @@ export const MEASURES: Measure[] = [
   },
   {
     name: "unfairness",
-    meaning: "the worst job's time beside that of an equal share for everybody",
+    meaning: "the worst job's time over its time with an equal share of the GPUs; times below 10 s count as 10 s",
     better: "less",
-    of: (summary) => summary.ftf_worst,
+    of: (summary) => summary.ftf_bounded_worst ?? summary.ftf_worst,
     show: number,
   },
 ];
 
-/** The best value of a measure as it is shown, since nobody sees a difference that is rounded away; null if all are the same. */
-export function bestOf(measure: Measure, results: readonly Summary[]): string | null {
-  const values = results.map(measure.of).filter((value): value is number => value !== null && Number.isFinite(value));
-  const texts = new Set(values.map((value) => measure.show(value)));
-  if (texts.size < 2) return null;
-  return measure.show(measure.better === "less" ? Math.min(...values) : Math.max(...values));
+/** The place of the one result that is better than all others as they are shown; null where the best two look the same. */
+export function bestOf(measure: Measure, results: readonly Summary[]): number | null {
+  const sign = measure.better === "less" ? 1 : -1;
+  const known = results
+    .map((summary, at) => ({ at, value: measure.of(summary) }))
+    .filter((one): one is { at: number; value: number } => one.value !== null && Number.isFinite(one.value))
+    .sort((a, b) => sign * (a.value - b.value));
+  const [first, second] = known;
+  if (!first || !second || measure.show(first.value) === measure.show(second.value)) return null;
+  return first.at;
 }

@@ -1,20 +1,17 @@
-// Policies beside each other: a table with the best of each measure marked, bars of one measure, and their Gantt charts.
+// Policies beside each other and beside what really happened: a sentence, a table with the best of each measure marked, their schedules.
 
-import { useEffect, useState } from "preact/hooks";
-import { open, wordsOf } from "../../api/client";
 import type { Simulation, Summary } from "../../api/contract";
 import { colourOfName } from "../../logic/colours";
 import { Swatch } from "../../parts/job";
 import { bestOf, MEASURES, type Measure } from "./measures";
+import { Schedule } from "./schedule";
 
-function Cell(props: { measure: Measure; summary: Summary; best: string | null; most: number }) {
+function Cell(props: { measure: Measure; summary: Summary; isBest: boolean; most: number }) {
   const value = props.measure.of(props.summary);
-  const shown = props.measure.show(value);
-  const isBest = value !== null && shown === props.best;
   return (
-    <td class={`number ${isBest ? "best" : ""}`} data-label={props.measure.name}>
-      {shown}
-      {isBest && <span class="best-mark">best</span>}
+    <td class={`number ${props.isBest ? "best" : ""}`} data-label={props.measure.name}>
+      {props.measure.show(value)}
+      {props.isBest && <span class="best-mark">best</span>}
       <span class="meter" aria-hidden="true">
         <i
           style={{
@@ -27,7 +24,8 @@ function Cell(props: { measure: Measure; summary: Summary; best: string | null; 
   );
 }
 
-function Comparison(props: { results: Summary[] }) {
+/** What really happened comes first; the policies are compared with each other and with it. */
+function Comparison(props: { results: Summary[]; hasHappened: boolean }) {
   const { results } = props;
   const columns = MEASURES.map((measure) => ({
     measure,
@@ -49,13 +47,19 @@ function Comparison(props: { results: Summary[] }) {
       </thead>
       <tbody>
         {results.map((summary, at) => (
-          <tr key={`${at} ${summary.policy}`}>
+          <tr key={`${at} ${summary.policy}`} class={props.hasHappened && at === 0 ? "happened" : ""}>
             <th scope="row">
               <Swatch colour={colourOfName(summary.policy)} />
               {summary.policy}
             </th>
             {columns.map((column) => (
-              <Cell key={column.measure.name} {...column} summary={summary} />
+              <Cell
+                key={column.measure.name}
+                measure={column.measure}
+                most={column.most}
+                isBest={column.best === at}
+                summary={summary}
+              />
             ))}
           </tr>
         ))}
@@ -64,41 +68,30 @@ function Comparison(props: { results: Summary[] }) {
   );
 }
 
-/** A picture from the daemon, as an image and never as part of the page. */
-function GanttPicture(props: { id: string; index: number; policy: string }) {
-  const [source, setSource] = useState<string | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
-  useEffect(() => {
-    const stop = new AbortController();
-    let address: string | null = null;
-    open(`api/v1/simulations/${encodeURIComponent(props.id)}/gantt/${props.index}`, { signal: stop.signal })
-      .then((response) => response.blob())
-      .then((blob) => {
-        if (stop.signal.aborted) return;
-        address = URL.createObjectURL(new Blob([blob], { type: "image/svg+xml" }));
-        setSource(address);
-      })
-      .catch((error) => !stop.signal.aborted && setProblem(wordsOf(error)));
-    return () => {
-      stop.abort();
-      if (address !== null) URL.revokeObjectURL(address);
-    };
-  }, [props.id, props.index]);
-  return (
-    <figure class="gantt-picture">
-      <figcaption>
-        <Swatch colour={colourOfName(props.policy)} />
-        {props.policy}
-      </figcaption>
-      {source && <img src={source} alt={`Gantt chart of the GPUs under ${props.policy}`} />}
-      {problem && <p class="notice trouble">{problem}</p>}
-    </figure>
-  );
+/** The comparison in one line, by the mean time from arrival to end. */
+export function verdictOf(results: readonly Summary[]): string | null {
+  const [measure] = MEASURES;
+  const [base] = results;
+  const at = measure ? bestOf(measure, results) : null;
+  if (!measure || !base || at === null) return results.length > 1 ? "The best two have the same mean time." : null;
+  const against = at === 0 ? results.findLast((summary) => summary !== base) : base;
+  const [best, other] = [results[at]?.jct_mean_s, against?.jct_mean_s];
+  if (!best || !other || !against) return null;
+  const part = 100 * (1 - best / other);
+  return `${results[at]?.policy}: ${part >= 9.95 ? Math.round(part) : part.toFixed(1)} % lower mean time than ${against.policy}`;
 }
 
 export function Results(props: { simulation: Simulation }) {
   const { simulation } = props;
+  const happened = simulation.happened ?? null;
+  const rows = [...(happened ? [happened] : []), ...simulation.results];
   const first = simulation.results[0];
+  const verdict = verdictOf(rows);
+  // The daemon has the chart of what happened after those of the policies.
+  const charts = [
+    ...(happened ? [{ index: simulation.results.length, policy: happened.policy }] : []),
+    ...simulation.results.map((summary, index) => ({ index, policy: summary.policy })),
+  ];
   return (
     <>
       <section class="panel" aria-label="comparison">
@@ -106,14 +99,13 @@ export function Results(props: { simulation: Simulation }) {
           <h2>Comparison</h2>
           {first && <p class="quiet-text">{first.jobs.toLocaleString("en")} jobs</p>}
         </div>
-        <div class="scroll">
-          <Comparison results={simulation.results} />
-        </div>
+        {verdict && <p class="verdict">{verdict}</p>}
+        <Comparison results={rows} hasHappened={happened !== null} />
       </section>
       {simulation.state === "done" && (
         <section class="gantts" aria-label="Gantt charts">
-          {simulation.results.map((summary, index) => (
-            <GanttPicture key={`${index} ${summary.policy}`} id={String(simulation.id)} index={index} policy={summary.policy} />
+          {charts.map((chart) => (
+            <Schedule key={chart.index} id={String(simulation.id)} {...chart} />
           ))}
         </section>
       )}

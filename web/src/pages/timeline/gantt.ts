@@ -1,9 +1,11 @@
 // The Gantt chart on its canvas: draws what is in view, at most once a frame, and says what is under the pointer.
 
 import { type Bar, cull, hit, type Row } from "../../logic/lanes";
-import { ticks } from "../../logic/ticks";
+import type { Plan, PlanLane } from "../../logic/planned";
+import { type Tick, ticks } from "../../logic/ticks";
 import { spanOf, type View } from "../../logic/view";
 import { contextFor } from "../../parts/canvas";
+import { colour } from "../../theme";
 import { Strip } from "./strip";
 
 export const AXIS_HEIGHT = 30;
@@ -30,10 +32,24 @@ export interface Palette {
   away: string;
 }
 
+/** The colours of the theme in force. */
+export const paletteNow = (): Palette => ({
+  paper: colour("paper"),
+  panel: colour("panel"),
+  ink: colour("ink"),
+  quiet: colour("quiet"),
+  grid: colour("grid"),
+  axis: colour("axis"),
+  accent: colour("accent"),
+  bad: colour("bad"),
+  away: colour("axis"),
+});
+
 export interface Paint {
   fill(bar: Bar): string;
   ink(fill: string): string;
   label(bar: Bar): string;
+  planned(plan: Plan): string;
 }
 
 /** Narrower than this, a bar is some pixels of a strip. */
@@ -74,6 +90,9 @@ export class Gantt {
   view: View = { from: 0, to: 1 };
   now = Date.now();
   hovered: Bar | null = null;
+  /** Marks of the axis, where they are not those of the clock. */
+  marks: ((from: number, to: number, width: number) => Tick[]) | null = null;
+  private plans: ReadonlyMap<string, PlanLane[]> = new Map();
   private rows: Row[] = [];
   private places: Place[] = [];
   private width = 0;
@@ -98,6 +117,11 @@ export class Gantt {
   setRows(rows: Row[]): void {
     this.rows = rows;
     this.places = placesOf(rows);
+    this.redraw();
+  }
+
+  setPlans(plans: ReadonlyMap<string, PlanLane[]>): void {
+    this.plans = plans;
     this.redraw();
   }
 
@@ -137,6 +161,20 @@ export class Gantt {
     return null;
   }
 
+  /** What is expected at a point of the canvas. */
+  planAt(x: number, y: number): Plan | null {
+    const moment = this.view.from + x / this.pixelsPerMs;
+    if (moment < this.now) return null;
+    for (const [index, place] of this.places.entries()) {
+      const lanes = this.plans.get(this.rows[index]?.gpu.uuid ?? "") ?? [];
+      const [inside, height] = [y - place.top - ROW_PADDING, place.height - 2 * ROW_PADDING];
+      if (inside < 0 || inside >= height) continue;
+      const lane = lanes[Math.floor((inside / height) * lanes.length)];
+      return lane?.plans.find((plan) => plan.start <= moment && moment <= plan.finish) ?? null;
+    }
+    return null;
+  }
+
   private draw(): void {
     const context = contextFor(this.canvas, this.width, this.height);
     if (!context || this.width <= 0) return;
@@ -145,6 +183,7 @@ export class Gantt {
     this.drawRows(context);
     this.drawAxis(context);
     this.drawBars(context);
+    this.drawPlans(context);
     this.drawNow(context);
   }
 
@@ -169,7 +208,7 @@ export class Gantt {
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
     context.textAlign = "left";
-    for (const tick of ticks(this.view.from, this.view.to, this.width)) {
+    for (const tick of (this.marks ?? ticks)(this.view.from, this.view.to, this.width)) {
       const x = Math.round((tick.at - this.view.from) * this.pixelsPerMs) + 0.5;
       context.strokeStyle = tick.isDay ? this.palette.axis : this.palette.grid;
       context.lineWidth = 1;
@@ -256,6 +295,48 @@ export class Gantt {
       context.strokeStyle = this.palette.ink;
       context.lineWidth = 2;
       context.strokeRect(left + 1, top + 1, Math.max(1, width - 2), height - 2);
+    }
+  }
+
+  /** Pale bars with a dashed rim, to the right of now. */
+  private drawPlans(context: CanvasRenderingContext2D): void {
+    const present = (this.now - this.view.from) * this.pixelsPerMs;
+    if (present > this.width || this.plans.size === 0) return;
+    for (const [index, place] of this.places.entries()) {
+      const lanes = this.plans.get(this.rows[index]?.gpu.uuid ?? "") ?? [];
+      const laneHeight = (place.height - 2 * ROW_PADDING) / Math.max(1, lanes.length);
+      for (const [number, lane] of lanes.entries()) {
+        const top = place.top + ROW_PADDING + number * laneHeight;
+        for (const plan of lane.plans) this.drawPlan(context, plan, present, top, laneHeight - (laneHeight > 12 ? 2 : 1));
+      }
+    }
+  }
+
+  private drawPlan(context: CanvasRenderingContext2D, plan: Plan, present: number, top: number, height: number): void {
+    const left = Math.max(present, (plan.start - this.view.from) * this.pixelsPerMs);
+    const right = Math.min(this.width, (plan.finish - this.view.from) * this.pixelsPerMs);
+    if (right - left < 1) return;
+    const fill = this.paint.planned(plan);
+    context.globalAlpha = plan.kind === "runs" ? 0.3 : 0.2;
+    context.fillStyle = fill;
+    context.fillRect(left, top, right - left, height);
+    context.globalAlpha = 1;
+    if (plan.kind === "waits" && right - left > 4) {
+      context.strokeStyle = fill;
+      context.lineWidth = 1.5;
+      context.setLineDash([4, 3]);
+      context.strokeRect(left + 1, top + 1, right - left - 2, Math.max(1, height - 2));
+      context.setLineDash([]);
+    }
+    const letters = Math.floor((right - left - 12) / LETTER_WIDTH);
+    if (plan.kind === "waits" && right - left > LABEL_WIDTH_MIN && height >= 12) {
+      const label = plan.name || `job ${plan.job}`;
+      context.fillStyle = this.palette.ink;
+      context.fillText(
+        label.length > letters ? `${label.slice(0, Math.max(1, letters - 1))}…` : label,
+        left + 6,
+        top + height / 2 + 0.5,
+      );
     }
   }
 

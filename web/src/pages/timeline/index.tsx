@@ -3,18 +3,20 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { call } from "../../api/client";
 import type { Timeline } from "../../api/contract";
-import { changes, now } from "../../live/store";
+import { changes, jobs, now, predictions } from "../../live/store";
 import { colourOfJob, colourOfName, inkOn } from "../../logic/colours";
-import { clockOf, dayOf, duration, percent } from "../../logic/format";
+import { clockOf, dayOf, duration, percent, plural } from "../../logic/format";
 import { type Bar, busyPart, layOut } from "../../logic/lanes";
-import { spanOf, upToNow, type View } from "../../logic/view";
+import { plansByGpu, restOf, waitingPlans } from "../../logic/planned";
+import { fittedTo, RIM, RIM_WITH_PLANS, spanOf, upToNow, type View } from "../../logic/view";
 import { useAnswer, useSettled } from "../../parts/answer";
 import { watchWidth } from "../../parts/canvas";
 import { Empty, Loading, Trouble } from "../../parts/notice";
+import { isVirtual, VirtualBadge } from "../../parts/virtual";
 import { go, rememberInAddress, route } from "../../route";
-import { colour, theme } from "../../theme";
+import { theme } from "../../theme";
 import { BarTable } from "./bar-table";
-import { Gantt, type Paint, placesOf } from "./gantt";
+import { Gantt, type Paint, paletteNow, placesOf } from "./gantt";
 import { followGestures } from "./gestures";
 import { Tip, type TipAt } from "./tip";
 
@@ -49,6 +51,7 @@ function paintBy(by: ColourBy): Paint {
   const inks = new Map<string, string>();
   return {
     fill: PAINTS[by],
+    planned: (plan) => (by === "user" ? colourOfName(plan.user) : by === "job" ? colourOfJob(plan.job) : "#8c96a1"),
     label: (bar) => (by === "user" ? `${bar.source.user} · ` : "") + (bar.source.name || `job ${bar.source.job}`),
     ink(fill) {
       let ink = inks.get(fill);
@@ -60,18 +63,6 @@ function paintBy(by: ColourBy): Paint {
     },
   };
 }
-
-const paletteNow = () => ({
-  paper: colour("paper"),
-  panel: colour("panel"),
-  ink: colour("ink"),
-  quiet: colour("quiet"),
-  grid: colour("grid"),
-  axis: colour("axis"),
-  accent: colour("accent"),
-  bad: colour("bad"),
-  away: colour("axis"),
-});
 
 function firstView(): View {
   const query = route.peek().query;
@@ -115,10 +106,22 @@ export function TimelinePage() {
   const places = useMemo(() => placesOf(rows), [rows]);
   // The chart moves by itself while it is live, so this and not the page's state is what is in view at any moment.
   const state = useRef({ view, isLive });
+  // What is expected moves with the present; a few seconds are soon enough.
+  const soon = Math.floor(now.value / 3_000) * 3_000;
+  const [listed, predicted] = [jobs.value, predictions.value];
+  const plans = useMemo(() => {
+    if (!timeline) return [];
+    const rest = restOf(timeline.bars, listed ?? [], soon);
+    return [...rest, ...waitingPlans(timeline.gpus, listed ?? [], predicted, rest, soon)];
+  }, [timeline, listed, predicted, soon]);
+  const rim = useRef(RIM);
+  rim.current = plans.length > 0 ? RIM_WITH_PLANS : RIM;
   const busy = useMemo(() => rows.map((row) => busyPart(row, settled.from, Math.min(settled.to, Date.now()))), [rows, settled]);
 
+  const rimOf = useRef(RIM);
   const change = (next: View, live: boolean) => {
     state.current = { view: next, isLive: live };
+    rimOf.current = Math.max(0, Math.min(1, (next.to - Date.now()) / spanOf(next)));
     if (gantt.current) {
       gantt.current.view = next;
       gantt.current.redraw();
@@ -126,7 +129,17 @@ export function TimelinePage() {
     setView(next);
     setIsLive(live);
   };
-  const home = (span = spanOf(state.current.view)) => change(upToNow(span, Date.now()), true);
+  const home = (span = spanOf(state.current.view)) => change(upToNow(span, Date.now(), rim.current), true);
+  // A young queue fills the chart; whoever came with a span in the address keeps it.
+  const isFitted = useRef(route.peek().query.has("from") || route.peek().query.has("span"));
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the first bars are there.
+  useEffect(() => {
+    if (!timeline || timeline.bars.length === 0 || isFitted.current || !isLive) return;
+    isFitted.current = true;
+    const first = Math.min(...timeline.bars.map((bar) => Date.parse(bar.start)));
+    const last = Math.max(Date.now(), ...plans.map((plan) => plan.finish));
+    change(fittedTo(first, last, spanOf(view), Date.now()) ?? upToNow(spanOf(view), Date.now(), rim.current), true);
+  }, [timeline]);
 
   useEffect(() => {
     const { from, to } = settled;
@@ -144,6 +157,7 @@ export function TimelinePage() {
     gantt.current = chart;
     chart.view = state.current.view;
     chart.setRows(rows);
+    chart.setPlans(plansByGpu(plans));
     const unwatch = watchWidth(element, (width) => chart.setWidth(width));
     const unfollow = followGestures(element, {
       view: () => state.current.view,
@@ -160,8 +174,9 @@ export function TimelinePage() {
           chart.hovered = bar;
           chart.redraw();
         }
-        element.classList.toggle("over-bar", bar !== null);
-        setTip(bar ? { bar, x, y } : null);
+        const plan = bar ? null : chart.planAt(x, y);
+        element.classList.toggle("over-bar", bar !== null || plan !== null);
+        setTip(bar ? { bar, x, y } : plan ? { plan, x, y } : null);
       },
       leave() {
         chart.hovered = null;
@@ -170,12 +185,14 @@ export function TimelinePage() {
       },
       click(x, y) {
         const bar = chart.at(x, y);
-        if (bar) go("job", bar.source.job);
+        const job = bar?.source.job ?? chart.planAt(x, y)?.job;
+        if (job !== undefined) go("job", job);
       },
       home: () => home(),
     });
     let frame = 0;
     let drawnAt = 0;
+    // The present keeps the place in the view that it had when the view was chosen.
     // The present moves: drawn anew whenever it moved by half a pixel.
     const advance = () => {
       frame = requestAnimationFrame(advance);
@@ -184,7 +201,7 @@ export function TimelinePage() {
       drawnAt = present;
       chart.now = present;
       if (state.current.isLive) {
-        const moved = present - (state.current.view.to - spanOf(state.current.view) * 0.04);
+        const moved = present - (state.current.view.to - spanOf(state.current.view) * rimOf.current);
         if (Math.abs(moved) * chart.pixelsPerMs >= 0.5 && moved > 0) {
           const next = { from: state.current.view.from + moved, to: state.current.view.to + moved };
           state.current.view = next;
@@ -213,6 +230,9 @@ export function TimelinePage() {
   useEffect(() => {
     gantt.current?.setRows(rows);
   }, [rows]);
+  useEffect(() => {
+    gantt.current?.setPlans(plansByGpu(plans));
+  }, [plans]);
   const shade = theme.value;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes what the palette reads.
   useEffect(() => {
@@ -279,7 +299,9 @@ export function TimelinePage() {
             {rows.map((row, at) => (
               <li key={row.gpu.uuid} style={{ height: `${places[at]?.height ?? 0}px` }}>
                 <strong>GPU {row.gpu.index}</strong>
-                <span class="type">{row.gpu.type}</span>
+                <span class="type">
+                  {row.gpu.type} {isVirtual(row.gpu) && <VirtualBadge />}
+                </span>
                 <span class="number quiet-text" title="allocated of the time in view">
                   {percent(busy[at])}
                 </span>
@@ -302,7 +324,15 @@ export function TimelinePage() {
         <p class="notice">More ran in this time than can be shown: only the latest are here. Look closer for the others.</p>
       )}
       {timeline && count === 0 && <Empty>Nothing ran in this time. Look further back, or start something: rota submit -- …</Empty>}
-      {timeline && isTable && <BarTable bars={timeline.bars} gpus={timeline.gpus} view={settled} />}
+      {plans.some((plan) => plan.kind === "waits") && (
+        <p class="quiet-text planned-note">
+          To the right of now: {plural(plans.filter((plan) => plan.kind === "waits").length, "waiting job")} at the expected starts.
+          The GPUs they are drawn on are a guess.
+        </p>
+      )}
+      {timeline && isTable && (
+        <BarTable bars={timeline.bars} plans={plans.filter((plan) => plan.kind === "waits")} gpus={timeline.gpus} view={settled} />
+      )}
     </>
   );
 }

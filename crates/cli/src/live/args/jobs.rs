@@ -124,7 +124,7 @@ pub struct SubmitArgs {
     /// How long it trains, as 90, 15m or 2h, all its runs together: told to the job (`rota.adapt`), which ends by itself
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub budget: Option<f64>,
-    /// Offer it up to so many GPUs beyond its own while nobody waits for them; it is asked to give them back, and has its grace time for that
+    /// Offer the job up to this many more GPUs while no other job needs them; it is asked to give them back, and has its grace time for that
     #[arg(long, value_name = "N", default_value_t = 0, requires = "budget")]
     pub extra_gpus: u32,
     /// It is a script with Gavel's iterator: it gets the variables and arguments that Gavel's dispatcher gives, a process for each GPU,
@@ -158,6 +158,9 @@ pub struct SubmitArgs {
     /// One job for each combination of values; `{NAME}` in the command stands for one
     #[arg(long = "param", value_name = "NAME=V,V,…")]
     pub params: Vec<String>,
+    /// Submit nothing: say when the job would start, what would start it sooner, and on which GPU type it would be done first
+    #[arg(long)]
+    pub dry_run: bool,
     /// Submit it even if the program cannot be found now
     #[arg(long)]
     pub force: bool,

@@ -1,5 +1,6 @@
 //! What can be typed to the live queue.
 
+mod cluster;
 mod daemon;
 mod demo;
 mod duration;
@@ -8,6 +9,7 @@ mod machine;
 mod select;
 mod site;
 
+pub use cluster::{NodeArgs, NodeVerb, WorkerArgs};
 pub use daemon::{BackupArgs, DownArgs, PlainArgs, RestoreArgs, StateArgs, UpArgs};
 pub use demo::DemoArgs;
 pub use duration::{duration, gpu_mebibytes, mebibytes, moment};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Jobs as they are named on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobWord {
-    /// One job.
+    /// One job, by its number.
     Job(u64),
     /// All jobs from one number to another.
     Range(u64, u64),

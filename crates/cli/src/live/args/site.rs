@@ -24,7 +24,7 @@ pub struct PolicyArgs {
 /// What to do with the policy.
 #[derive(Subcommand)]
 pub enum PolicyVerb {
-    /// Take another policy, at once
+    /// Change the policy now
     Set {
         #[command(flatten)]
         state: StateArgs,

@@ -6,9 +6,10 @@ use crate::output;
 use anyhow::Context;
 use rota_core::ThroughputTable;
 use rota_daemon::api::{Drain, Status};
-use rota_daemon::config::Mechanism;
+use rota_daemon::config::{EngineKind, Mechanism};
 use rota_daemon::{Config, Options, Ready, ServeError};
 use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -23,6 +24,10 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
     }
     if args.watchmen_port.is_some() {
         config.watchmen.port = args.watchmen_port;
+    }
+    if let Some(port) = args.workers_port {
+        let ip = args.workers_bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        config.workers.listen = Some((ip, port).into());
     }
     if let Some(policy) = &args.policy {
         config.policy.clone_from(policy);
@@ -46,7 +51,14 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         config.http.tls_cert.clone_from(cert);
         config.http.tls_key.clone_from(key);
     }
+    if let Some(engine) = &args.engine {
+        config.engine.kind = if engine == "slurm" { EngineKind::Slurm } else { EngineKind::Local };
+    }
     config.check()?;
+    if args.shadow {
+        anyhow::ensure!(config.engine.kind == EngineKind::Slurm, "--shadow goes with --engine slurm");
+        return crate::slurm::shadow(args, &config);
+    }
     let throughputs = throughputs(&config)?;
     if args.detach {
         return detach(args);
@@ -78,7 +90,11 @@ fn greeting(ready: &Ready) -> String {
     };
     let http = ready.http.as_ref().map_or_else(String::new, |url| format!(", {url}"));
     let watchmen = ready.watchmen.map_or_else(String::new, |address| format!(", watchmen http://{address}"));
-    format!("rota is ready: socket {}{http}{watchmen}, {gpus}", ready.socket.display())
+    let workers = ready
+        .workers
+        .as_ref()
+        .map_or_else(String::new, |(address, token)| format!(", workers on {address} with {}", token.display()));
+    format!("rota is ready: socket {}{http}{watchmen}{workers}, {gpus}", ready.socket.display())
 }
 
 /// Starts the daemon as a process of its own, and waits until it is ready or has said why not.
@@ -101,6 +117,12 @@ fn detach(args: &UpArgs) -> anyhow::Result<()> {
     if let Some(port) = args.watchmen_port {
         command.arg("--watchmen-port").arg(port.to_string());
     }
+    if let Some(port) = args.workers_port {
+        command.arg("--workers-port").arg(port.to_string());
+    }
+    if let Some(bind) = &args.workers_bind {
+        command.arg("--workers-bind").arg(bind.to_string());
+    }
     if let Some(policy) = &args.policy {
         command.arg("--policy").arg(policy);
     }
@@ -112,6 +134,9 @@ fn detach(args: &UpArgs) -> anyhow::Result<()> {
     }
     if let Some(min_run) = args.min_run {
         command.arg("--min-run").arg(min_run.to_string());
+    }
+    if let Some(engine) = &args.engine {
+        command.arg("--engine").arg(engine);
     }
     if let Some(cap) = &args.power_cap {
         command.arg("--power-cap").arg(cap);

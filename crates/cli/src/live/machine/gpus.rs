@@ -18,6 +18,11 @@ pub fn gpus(args: &PlainArgs) -> anyhow::Result<()> {
 /// A table with one row for each GPU.
 pub fn gpu_table(gpus: &[Gpu]) -> String {
     let mut rows = vec![["GPU", "TYPE", "STATE", "MEMORY", "BUSY", "POWER", "TEMP", "WHO"].map(str::to_owned).to_vec()];
+    // One machine needs no name.
+    let has_nodes = gpus.iter().any(|gpu| gpu.node != gpus[0].node);
+    if has_nodes {
+        rows[0].insert(1, "NODE".to_owned());
+    }
     for gpu in gpus {
         let unknown = || "-".to_owned();
         let memory = gpu.memory_used_mib.map_or_else(unknown, |used| format!("{used}/{} MiB", gpu.memory_total_mib));
@@ -37,6 +42,9 @@ pub fn gpu_table(gpus: &[Gpu]) -> String {
             gpu.temperature_c.map_or_else(unknown, |degrees| format!("{degrees} °C")),
             jobs.chain(strangers).collect::<Vec<_>>().join(", "),
         ]);
+        if let Some(row) = rows.last_mut().filter(|_| has_nodes) {
+            row.insert(1, gpu.node.clone());
+        }
     }
     columns(&rows, output::table_width())
 }

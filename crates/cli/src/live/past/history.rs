@@ -2,15 +2,16 @@
 
 use crate::live::args::{HistoryArgs, HistoryVerb, JobWord, ReportArgs};
 use crate::live::client::{Client, Failure};
+use crate::live::past::facts;
 use crate::live::past::speeds::measured;
 use crate::output;
 use crate::traces::writer_of;
 use anyhow::Context;
 use rota_core::bind::BadJobs;
-use rota_core::{Bound, End, Event, EventKind, GpuId, GpuList, GpuTypeId, JobId, Span, ThroughputTable, Time};
+use rota_core::{Bound, GpuTypeId, Span, ThroughputTable, Time};
 use rota_daemon::Replay;
-use rota_daemon::api::{History, Job, PastRun, Status};
-use rota_report::{Measured, Reading, Recorder, RecorderOptions, RunMeta};
+use rota_daemon::api::{GpuSample, History, Job, Status, Usage};
+use rota_report::{Gauges, LivePage, Origin, Reading, Recorder, RecorderOptions, Run, RunMeta};
 
 /// Writes the past as a trace.
 pub fn history(args: &HistoryArgs) -> anyhow::Result<()> {
@@ -90,87 +91,71 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<()> {
     }
     let status: Status = client.get("/api/v1/status")?;
     let samples = std::mem::take(&mut history.samples);
-    let uuids = history.gpus.iter().map(|gpu| gpu.uuid.clone()).collect::<Vec<_>>();
+    let origin = Origin::of(history.gpus.iter().map(|gpu| rota_gpu::is_virtual_name(&gpu.name)));
     let story = story(history)?;
-    let events = events_of(&story, &uuids);
-    let bound = Bound::new(story.workload, story.cluster, &ThroughputTable::new("none"), BadJobs::Refuse)?;
-    let mut recorder = Recorder::new(&bound, RecorderOptions { timeline: true, restart_cost: Span::ZERO });
-    for event in &events {
-        recorder.observe(event);
-    }
-    let end = events.last().map_or(Time::ZERO, |event| event.time_ns);
-    let mut run = recorder.finish(end);
-    for (record, job) in run.jobs.iter_mut().zip(&story.jobs) {
-        if let Some(energy) = job.job.energy_wh {
-            record.energy_joules = energy * 3600.0;
-        }
-    }
+    let zero_ms = moment_ms(&story.jobs[0].job.submitted_at)?;
+    let (run, bound) = fold(&story)?;
+    let gauges = Gauges::new(samples.iter().filter_map(|sample| reading(sample, &story.gpu_uuids, zero_ms)), origin);
+    let energy = gauges.energy_joules();
     let mut assumptions = vec![format!("what really happened on {}, as its queue recorded it", bound.cluster.nodes[0].name)];
-    let reading = |sample: &rota_daemon::api::GpuSample| {
-        let at: jiff::Timestamp = sample.at.parse().ok()?;
-        Some(Reading {
-            gpu: uuids.iter().position(|uuid| *uuid == sample.uuid)?,
-            seconds: at.as_second() as f64,
-            span_seconds: f64::from(sample.span_seconds),
-            utilisation_percent: sample.utilisation_percent,
-            power_watts: sample.power_watts,
-        })
-    };
-    let measured = Measured::new(samples.iter().filter_map(reading));
-    let energy = measured.energy_joules();
-    assumptions.extend(story.left_out);
-    if energy.is_some() {
-        assumptions.push("energy and power are measured, not modelled".to_owned());
-    }
-    let meta = RunMeta {
-        policy: status.policy,
-        mechanism: "live".to_owned(),
-        events: events.len() as u64,
-        assumptions,
-        ..RunMeta::default()
-    };
+    assumptions.extend(story.left_out.iter().cloned());
+    assumptions.extend(energy.map(|_| origin.sentence().to_owned()));
+    let meta = RunMeta { policy: status.policy, mechanism: "live".to_owned(), assumptions, ..RunMeta::default() };
     let mut summary = rota_report::summarise(&run, &bound, &meta);
     if let Some(joules) = energy {
         summary.energy_kwh = Some(joules / 3.6e6);
     }
-    let names = bound
+    let gpu_names = bound
         .cluster
         .gpus
         .iter()
         .enumerate()
         .map(|(index, gpu)| format!("GPU {index} ({})", bound.cluster.types[gpu.gpu_type.index()].name));
-    let picture = measured.picture(&names.collect::<Vec<_>>());
-    let page = rota_report::page_with(&[(run, summary, meta)], &bound, picture.as_deref()).context("making the page")?;
+    let live = LivePage { zero_ms, gauges, gpu_names: gpu_names.collect(), facts: facts::of(&story, idle_hours(&client, args)) };
+    let page = rota_report::live_page((run, summary, meta), &bound, &live).context("making the page")?;
     output::write_file(&args.out, |file| Ok(file.write_all(page.as_bytes())?))?;
     output::remark(&format!("wrote {}: open it in a browser", args.out.display()));
     Ok(())
 }
 
-/// The runs as the events of one world.
-fn events_of(story: &Replay, uuids: &[String]) -> Vec<Event> {
-    let mut events = Vec::new();
-    for (index, past) in story.jobs.iter().enumerate() {
-        let job = JobId::from_index(index);
-        let at = |ns: u64| Time(ns.saturating_sub(story.zero_ns));
-        events.push((0, Event { time_ns: at(past.arrived_at_ns), kind: EventKind::Submitted { job } }));
-        for (position, run) in past.runs.iter().enumerate() {
-            let gpus =
-                run.gpu_uuids.iter().filter_map(|uuid| uuids.iter().position(|known| known == uuid)).map(GpuId::from_index);
-            let gpus = gpus.collect::<GpuList>();
-            // A GPU that is not there any more cannot be drawn.
-            if gpus.len() != past.ask.gpus as usize {
-                continue;
-            }
-            events.push((2, Event { time_ns: at(run.start_ns), kind: EventKind::started(job, gpus) }));
-            events.push((1, Event { time_ns: at(run.end_ns), kind: end_of(job, run, position + 1 == past.runs.len()) }));
+/// The runs of the past folded into what became of jobs and GPUs. Energy is what was recorded for each job.
+fn fold(story: &Replay) -> anyhow::Result<(Run, Bound)> {
+    let bound = Bound::new(story.workload.clone(), story.cluster.clone(), &ThroughputTable::new("none"), BadJobs::Refuse)?;
+    let mut recorder = Recorder::new(&bound, RecorderOptions { timeline: true, restart_cost: Span::ZERO });
+    let events = story.events();
+    for event in &events {
+        recorder.observe(event);
+    }
+    let mut run = recorder.finish(events.last().map_or(Time::ZERO, |event| event.time_ns));
+    for (record, job) in run.jobs.iter_mut().zip(&story.jobs) {
+        if let Some(energy) = job.job.energy_wh {
+            record.energy_joules = energy * 3600.0;
         }
     }
-    events.sort_by_key(|(order, event)| (event.time_ns, *order));
-    events.into_iter().map(|(_, event)| event).collect()
+    Ok((run, bound))
 }
 
-fn end_of(job: JobId, run: &PastRun, is_last: bool) -> EventKind {
-    // A job whose last attempt was to be tried again was not tried again in the stretch that is looked at.
-    let end = rota_daemon::end_of_word(&run.end).filter(|end| end.is_over() || !is_last || *end != End::Retried);
-    EventKind::ended(job, end.unwrap_or(End::Crashed))
+fn moment_ms(text: &str) -> anyhow::Result<i64> {
+    Ok(text.parse::<jiff::Timestamp>().context("the moment of a submit")?.as_millisecond())
+}
+
+/// A sample of the recorder, if its GPU is still there.
+fn reading(sample: &GpuSample, uuids: &[String], zero_ms: i64) -> Option<Reading> {
+    Some(Reading {
+        gpu: uuids.iter().position(|uuid| *uuid == sample.uuid)?,
+        seconds: (moment_ms(&sample.at).ok()? - zero_ms) as f64 / 1000.0,
+        span_seconds: f64::from(sample.span_seconds),
+        utilisation_percent: sample.utilisation_percent,
+        power_watts: sample.power_watts,
+    })
+}
+
+/// GPU hours that jobs had and did not use, where the whole past is reported and the daemon knows them.
+fn idle_hours(client: &Client, args: &ReportArgs) -> Option<f64> {
+    if !args.what.is_empty() {
+        return None;
+    }
+    let since = args.since.as_deref().unwrap_or("1970-01-01T00:00:00Z");
+    let usage: Usage = client.get(&format!("/api/v1/usage?from={since}")).ok()?;
+    usage.total.idle_gpu_hours
 }

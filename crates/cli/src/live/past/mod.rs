@@ -1,5 +1,6 @@
 //! Commands about the past: `history export`, `report` and `throughputs live`.
 
+mod facts;
 mod history;
 pub mod speeds;
 

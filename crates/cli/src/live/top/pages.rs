@@ -4,6 +4,7 @@ use super::app::{App, Page};
 use super::tenants::tenants;
 use super::words::{age, job_gpus, job_name, memory, plain, short_time, wrap};
 use crate::live::machine::gpu_state;
+use crate::live::text::with_local_times;
 use rota_daemon::api::{Gpu, Job};
 
 /// How a row is to look.
@@ -124,15 +125,17 @@ fn job_page(app: &App, add: &mut impl FnMut(Tone, &str)) {
     let Some(job) = app.selected_job() else { return add(Tone::Plain, "it is no longer in the list") };
     match app.explanation.as_ref().filter(|(id, _)| *id == job.id) {
         Some((_, Ok(why))) => {
-            add(Tone::Heading, &why.reason);
-            why.blockers.iter().for_each(|blocker| add(Tone::Plain, &format!("  {}: {}", blocker.kind, blocker.text)));
+            add(Tone::Heading, &with_local_times(&why.reason));
+            why.blockers
+                .iter()
+                .for_each(|blocker| add(Tone::Plain, &format!("  {}: {}", blocker.kind, with_local_times(&blocker.text))));
             if let Some(start) = &why.earliest_start {
                 let left = start.parse::<jiff::Timestamp>().map_or(0, |start| start.as_second() - app.now.as_second());
-                add(Tone::Plain, &format!("earliest start known: in {} ({start})", short_time(left)));
+                add(Tone::Plain, &format!("earliest start known: in {} ({})", short_time(left), with_local_times(start)));
             }
         }
         Some((_, Err(problem))) => add(Tone::Alert, problem),
-        None => add(Tone::Heading, job.reason.as_deref().unwrap_or("…")),
+        None => add(Tone::Heading, &with_local_times(job.reason.as_deref().unwrap_or("…"))),
     }
     add(Tone::Plain, "");
     facts(app, job, add);
@@ -144,7 +147,7 @@ fn facts(app: &App, job: &Job, add: &mut impl FnMut(Tone, &str)) {
             add(Tone::Plain, &format!("{name:<12} {value}"));
         }
     };
-    let moment = |at: &Option<String>| at.as_ref().map(|at| format!("{at} ({} ago)", age(app.now, at)));
+    let moment = |at: &Option<String>| at.as_ref().map(|at| format!("{} ({} ago)", with_local_times(at), age(app.now, at)));
     let has_gpus = job.gpu_indices.as_ref().is_some_and(|indices| !indices.is_empty());
     let types = if job.gpu_types.is_empty() { String::new() } else { format!(" of {}", job.gpu_types.join(", ")) };
     fact("state", Some(job.state.word().to_owned()));

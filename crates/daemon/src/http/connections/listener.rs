@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub enum Source {
     /// The socket, whose callers are known by their credentials.
     Socket(UnixListener),
-    /// The port.
+    /// The port of the API and the page, whose callers have tokens.
     Port(TcpListener),
     /// The port for clients of watchmen.
     Watchmen(TcpListener),

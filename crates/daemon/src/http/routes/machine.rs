@@ -5,7 +5,7 @@ use crate::api;
 use crate::http::auth::Remote;
 use crate::http::{Answer, Problem, Site};
 use crate::machine::platform::{Caller, Message};
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::Deserialize;
@@ -20,6 +20,8 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
         .routes(routes!(status))
         .routes(routes!(speeds))
         .routes(routes!(drain))
+        .routes(routes!(nodes))
+        .routes(routes!(forget_node))
         .routes(routes!(resume))
         .routes(routes!(profiles, forget))
         .routes(routes!(policy))
@@ -70,6 +72,18 @@ async fn speeds(State(site): State<Arc<Site>>, _: Caller) -> Json<Vec<api::Speed
 #[utoipa::path(post, path = "/api/v1/drain", request_body = api::Drain, responses((status = 200), (status = "4XX", body = api::Problem)))]
 async fn drain(State(site): State<Arc<Site>>, caller: Caller, Json(drain): Json<api::Drain>) -> Answer<()> {
     Ok(Json(site.ask(|reply| Message::Drain(drain, caller, reply)).await?))
+}
+
+/// The machines whose GPUs are used.
+#[utoipa::path(get, path = "/api/v1/nodes", responses((status = 200, body = Vec<api::NodeView>)))]
+async fn nodes(State(site): State<Arc<Site>>, _: Caller) -> Json<Vec<api::NodeView>> {
+    Json(site.board.read().nodes.clone())
+}
+
+/// A machine is gone for good: its jobs are lost, or wait again if they have saved their work through their leases.
+#[utoipa::path(post, path = "/api/v1/nodes/{name}/forget", params(("name" = String, Path)), responses((status = 200), (status = "4XX", body = api::Problem)))]
+async fn forget_node(State(site): State<Arc<Site>>, caller: Caller, Path(name): Path<String>) -> Answer<()> {
+    Ok(Json(site.ask(|reply| Message::ForgetNode(name, caller, reply)).await?))
 }
 
 /// Start jobs again.

@@ -6,7 +6,7 @@ use crate::http::privacy::Viewer;
 use crate::http::{Answer, Problem, Site};
 use crate::machine::platform::{Caller, Message, Refusal, RefusalKind};
 use crate::past::replay::{Replay, cluster_of, cluster_toml};
-use crate::simulate::simulations::{CLUSTER, Prepare, SimulationPlan, TRACE};
+use crate::simulate::simulations::{CLUSTER, HAPPENED_CLUSTER, HAPPENED_EVENTS, Prepare, SimulationPlan, TRACE};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
@@ -25,7 +25,7 @@ const GPUS_MAX: usize = 100_000;
 const GPUS_PER_NODE: u32 = 8;
 
 pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
-    OpenApiRouter::new().routes(routes!(begin)).routes(routes!(show, stop)).routes(routes!(chart))
+    OpenApiRouter::new().routes(routes!(begin)).routes(routes!(show, stop)).routes(routes!(chart)).routes(routes!(bars))
 }
 
 fn bad(title: impl Into<String>) -> Problem {
@@ -74,8 +74,19 @@ async fn chart(
 ) -> Result<([(header::HeaderName, &'static str); 2], Vec<u8>), Problem> {
     // The chart has names that users chose. A browser that opens it must run nothing.
     let policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
-    let chart = site.simulations.chart(id, index, &caller)?;
+    let chart = site.simulations.chart(id, index, "svg", &caller)?;
     Ok(([(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, policy)], chart))
+}
+
+/// The schedule of one of the simulated policies as bars, by its place in the list; after the policies comes what really happened.
+#[utoipa::path(get, path = "/api/v1/simulations/{id}/bars/{index}", params(("id" = u64, Path), ("index" = usize, Path)), responses((status = 200, content_type = "application/json", body = String), (status = "4XX", body = api::Problem)))]
+async fn bars(
+    State(site): State<Arc<Site>>,
+    caller: Caller,
+    Path((id, index)): Path<(u64, usize)>,
+) -> Result<([(header::HeaderName, &'static str); 1], Vec<u8>), Problem> {
+    let bars = site.simulations.chart(id, index, "json", &caller)?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], bars))
 }
 
 /// A plan, and where its jobs come from.
@@ -115,10 +126,10 @@ impl Site {
         let write_trace: Prepare = match (ask.source, ask.text) {
             (SimulationSource::History, None) if ask.format.is_none() => {
                 let site = Arc::clone(self);
-                Box::new(move |path| site.write_history(since_ns, &viewer, path))
+                Box::new(move |folder| site.write_history(since_ns, &viewer, folder))
             }
             (SimulationSource::Trace, Some(text)) if since_ns.is_none() => {
-                Box::new(move |path| std::fs::write(path, text).map_err(|error| error.to_string()))
+                Box::new(move |folder| std::fs::write(folder.join(TRACE), text).map_err(|error| error.to_string()))
             }
             (SimulationSource::History, _) => return Err(bad("source: a history needs no text and no format")),
             (SimulationSource::Trace, None) => return Err(bad("text: the trace is missing")),
@@ -126,7 +137,7 @@ impl Site {
         };
         let prepare = move |folder: &std::path::Path| {
             std::fs::write(folder.join(CLUSTER), cluster).map_err(|error| error.to_string())?;
-            write_trace(&folder.join(TRACE))
+            write_trace(folder)
         };
         let plan = SimulationPlan {
             policies: ask.policies,
@@ -139,11 +150,20 @@ impl Site {
         Ok(Planned { plan, is_of_history })
     }
 
-    /// The past as a trace.
-    fn write_history(&self, since_ns: Option<i64>, viewer: &Viewer, path: &std::path::Path) -> Result<(), String> {
+    /// The past as a trace, and what really happened as events.
+    fn write_history(&self, since_ns: Option<i64>, viewer: &Viewer, folder: &std::path::Path) -> Result<(), String> {
         let history = self.history(since_ns, viewer).map_err(|error| error.to_string())?;
         let story = Replay::of(history).map_err(|error| error.to_string())?;
-        let mut file = BufWriter::new(File::create(path).map_err(|error| error.to_string())?);
+        let cluster = cluster_toml(&story.cluster).map_err(|error| error.to_string())?;
+        std::fs::write(folder.join(HAPPENED_CLUSTER), cluster).map_err(|error| error.to_string())?;
+        let create = |name: &str| File::create(folder.join(name)).map(BufWriter::new).map_err(|error| error.to_string());
+        let mut file = create(HAPPENED_EVENTS)?;
+        for event in story.events() {
+            serde_json::to_writer(&mut file, &event).map_err(|error| error.to_string())?;
+            file.write_all(b"\n").map_err(|error| error.to_string())?;
+        }
+        file.flush().map_err(|error| error.to_string())?;
+        let mut file = create(TRACE)?;
         rota_trace::write_csv(&story.workload, &mut file).map_err(|error| error.to_string())?;
         file.flush().map_err(|error| error.to_string())
     }

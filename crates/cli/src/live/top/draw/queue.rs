@@ -1,6 +1,7 @@
 //! The queue, one row a job: state, owner, GPUs, age, name and the reason it waits or ended for.
 
 use super::looks::Looks;
+use crate::live::text::with_local_times;
 use crate::live::top::app::App;
 use crate::live::top::arrange::Sort;
 use crate::live::top::words::{fit, job_age, job_gpus, job_name, pad, pad_left, plain, width as width_of};
@@ -79,7 +80,7 @@ pub fn table(app: &App, looks: Looks, width: u16, rows: u16) -> Vec<Line<'static
             job_gpus(job),
             job_age(app.now, job),
             job_name(job),
-            plain(job.reason.as_deref().unwrap_or_default()),
+            plain(&with_local_times(job.reason.as_deref().unwrap_or_default())),
         ];
         let mark = if place == selected { ">" } else { " " };
         let line = Line::from(spans(mark, cells, columns, looks.state(job.state)));

@@ -191,6 +191,12 @@ fn the_history_and_a_trace_are_simulated_under_several_policies() {
     assert_eq!((&history["state"], &history["progress"]), (&json!("done"), &json!(1.0)), "{history:#}");
     assert_eq!(history["policies"], json!(["fcfs", "srtf"]));
     assert_eq!(history["results"].as_array().unwrap().iter().map(|one| &one["jobs"]).collect::<Vec<_>>(), [3, 3]);
+    // After the policies comes what really happened.
+    assert_eq!(history["happened"]["policy"], "as it happened", "{history:#}");
+    assert_eq!((&history["happened"]["jobs"], &history["happened"]["completed"]), (&json!(3), &json!(3)));
+    let (status, bars) = daemon.request("GET", &format!("/api/v1/simulations/{id}/bars/2"), b"");
+    let bars: Value = serde_json::from_str(&bars).unwrap();
+    assert!(status == 200 && bars["bars"].as_array().map(Vec::len) == Some(3), "{status}: {bars:#}");
 
     let id =
         begin(&daemon, &json!({ "source": "trace", "text": TRACE, "cluster": "a100:2,t4:2", "policies": ["sjf"], "seed": 7 }));
@@ -215,6 +221,7 @@ fn the_history_and_a_trace_are_simulated_under_several_policies() {
     let (status, chart) = daemon.request("GET", &format!("/api/v1/simulations/{id}/gantt/0"), b"");
     assert!(status == 200 && chart.starts_with("<svg") && chart.contains("sjf"), "{status}: {chart}");
     assert_eq!(daemon.request("GET", &format!("/api/v1/simulations/{id}/gantt/1"), b"").0, 404);
+    assert!(trace["happened"].is_null(), "a trace has no past of its own");
     // Over, it is forgotten.
     assert_eq!(daemon.request("DELETE", &format!("/api/v1/simulations/{id}"), b"").0, 200);
     assert_eq!(daemon.request("GET", &format!("/api/v1/simulations/{id}"), b"").0, 404);

@@ -146,7 +146,7 @@ fn forty_trainings_of_four_kinds_share_a_gpu_without_a_thought() {
     assert_eq!(jobs.len(), 40);
     assert!(jobs.iter().all(|job| job["state"] == "done" && job["attempts"] == 1), "{jobs:#?}");
     let page = std::fs::read_to_string(&page).unwrap();
-    assert!(page.contains("Gantt") && page.contains("Measured</h2>"), "{}", &page[..page.len().min(3000)]);
+    assert!(page.contains("Gantt") && page.contains("Measured use and power of the GPUs"), "{}", &page[..page.len().min(3000)]);
 
     let gpu = lab.gpu();
     assert!(gpu["overflows"].is_null() && gpu["highest_mib"].as_u64().unwrap() <= 24_576, "{gpu:#}");

@@ -35,7 +35,11 @@ fn an_array_of_a_thousand_is_one_group_from_submit_to_report() {
     assert_eq!(shown["members"].as_array().unwrap().len(), 1000);
     let page = daemon.file("page.html");
     daemon.ok(&["report", &name, "-o", page.to_str().unwrap()]);
-    assert!(std::fs::read_to_string(page).unwrap().contains("fit[1]"));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("fit[1]"));
+    // The report of a live queue is in clock time, names waits, failures and waste, and calls nothing of virtual GPUs measured.
+    assert!(page.contains("Waits, failures and waste") && page.contains("\"clock_zero_ms\":1"), "{}", &page[..3000]);
+    assert!(page.contains("GPU hours") && page.contains("cancelled") && !page.contains("Measured use"));
 }
 
 #[test]

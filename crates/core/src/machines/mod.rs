@@ -1,0 +1,4 @@
+//! Nodes, GPUs and their types, and what a GPU costs.
+
+pub mod cluster;
+pub mod price;

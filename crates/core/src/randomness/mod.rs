@@ -1,0 +1,4 @@
+//! Random numbers that are the same on every machine.
+
+pub mod mersenne;
+pub mod random;

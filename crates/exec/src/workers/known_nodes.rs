@@ -1,0 +1,104 @@
+//! The nodes that have ever joined, in a file of the daemon: a daemon that is started again knows which nodes to wait for, and a GPU
+//! keeps its number.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rota_gpu::Device;
+use serde::{Deserialize, Serialize};
+
+use crate::executor::{RunIdentity, RunKey};
+
+/// The name of the file, below the state directory.
+const FILE: &str = "nodes.json";
+
+/// A node that has joined.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct KnownNode {
+    pub(super) name: String,
+    /// The worker's own directory.
+    pub(super) place: String,
+    /// The node's devices, with the numbers that they have in the whole cluster.
+    pub(super) devices: Vec<Device>,
+}
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct KnownNodes {
+    /// The nodes in the order in which they joined.
+    pub(super) nodes: Vec<KnownNode>,
+    /// Numbers of GPUs by UUID, also of GPUs that are gone, so that a number is not given twice.
+    numbers: BTreeMap<String, u32>,
+    /// Runs that were given up with their nodes, by node: what is left of them is killed when the node is back.
+    #[serde(default)]
+    pub(super) given_up: Vec<(String, RunKey, RunIdentity)>,
+}
+
+impl KnownNodes {
+    /// Reads the file of a state directory; nothing is known where there is none.
+    pub(super) fn read(state_dir: &Path) -> io::Result<Self> {
+        let path = state_dir.join(FILE);
+        match std::fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))),
+        }
+    }
+
+    /// Writes the file, whole or not at all.
+    pub(super) fn write(&self, state_dir: &Path) -> io::Result<()> {
+        let (path, prepared): (PathBuf, PathBuf) = (state_dir.join(FILE), state_dir.join("nodes.json.new"));
+        let file = std::fs::File::create(&prepared)?;
+        serde_json::to_writer_pretty(&file, self)?;
+        file.sync_all()?;
+        std::fs::rename(prepared, path)
+    }
+
+    /// Gives devices the numbers that they had before, and new ones the next that are free. Numbers below `first` belong to the
+    /// daemon's own machine.
+    pub(super) fn number(&mut self, devices: &mut [Device], first: u32) {
+        for device in devices {
+            let known = self.numbers.get(&device.uuid).copied().filter(|number| *number >= first);
+            device.index = known.unwrap_or_else(|| self.numbers.values().map(|number| number + 1).max().unwrap_or(0).max(first));
+            self.numbers.insert(device.uuid.clone(), device.index);
+        }
+    }
+
+    /// Forgets a node and the numbers of its GPUs.
+    pub(super) fn forget(&mut self, name: &str) {
+        for node in self.nodes.extract_if(.., |node| node.name == name) {
+            for device in node.devices {
+                self.numbers.remove(&device.uuid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rota_gpu::{Devices, Virtual, parse_virtual};
+
+    fn devices(node: &str) -> Vec<Device> {
+        Virtual::on_node(&parse_virtual("a100:2").unwrap(), node).list().unwrap()
+    }
+
+    #[test]
+    fn a_gpu_keeps_its_number_and_no_two_have_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut known = KnownNodes::read(folder.path()).unwrap();
+        let (mut one, mut two) = (devices("one"), devices("two"));
+        known.number(&mut one, 4);
+        known.number(&mut two, 4);
+        let numbers = |devices: &[Device]| devices.iter().map(|device| device.index).collect::<Vec<_>>();
+        assert_eq!((numbers(&one), numbers(&two)), (vec![4, 5], vec![6, 7]));
+        known.write(folder.path()).unwrap();
+        let mut known = KnownNodes::read(folder.path()).unwrap();
+        // The daemon's own machine has got a fifth GPU: the one that had its number moves.
+        known.number(&mut one, 5);
+        known.number(&mut two, 5);
+        assert_eq!((numbers(&one), numbers(&two)), (vec![8, 5], vec![6, 7]));
+    }
+}
