@@ -27,7 +27,7 @@ use super::runner::{Input, Outbox, Placed, Runner};
 use super::{frame, tunnel};
 use crate::executor::DeviceLook;
 use crate::local::executor::new_identity;
-use crate::local::identity::boot_id;
+use crate::local::processes::identity::boot_id;
 use crate::{LocalExecutor, LocalSettings};
 
 /// How long connecting and greeting may take.

@@ -153,7 +153,7 @@ impl<P: Platform> LiveWorld<P> {
         let machine = Machine::new(&before.host, nodes, slots as u32).with_entities(&entities);
         let known = std::mem::replace(&mut self.devices, Devices::new(machine.clone(), HashSet::new()));
         self.devices = known.moved(machine);
-        self.memory.estimates = crate::memory::book::estimates_of(&self.config, &self.devices.machine);
+        self.memory.estimates = crate::memory::knowledge::estimates_of(&self.config, &self.devices.machine);
         self.platform.requests().set_nodes(nodes);
         let remembered = crate::server::remember_gpus(&mut self.journal.store, &self.devices.machine);
         self.note_store(&remembered);
