@@ -16,7 +16,7 @@ export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD = 1
 # A page that came with the sources is not built again.
 PAGE_SHIPPED := $(wildcard web/dist.shipped)
 
-.PHONY: run quick demo build dist dist-check web test lint parity bench chaos chaos-leases fuzz tools lint-tools python-tools browser torch gym node clean
+.PHONY: run quick demo build dist dist-check web test lint parity bench chaos chaos-leases chaos-slurm fuzz tools lint-tools python-tools browser torch gym slurm node clean
 
 # The first look: a queue with virtual GPUs, example jobs and the dashboard, until Ctrl-C. It is built in a hurry; `make build` makes
 # the program that is shipped and measured.
@@ -57,7 +57,7 @@ endif
 
 # Property tests draw the same cases in every run of `make test`, so that a change is judged by what it changed; `make fuzz` draws others.
 test: export PROPTEST_RNG_SEED ?= 1
-test: tools python-tools browser web torch gym
+test: tools python-tools browser web torch gym slurm
 	python3 -m unittest discover examples/workloads
 	cd web && npm test
 	# It leaves the binary that the tests below use in target/debug.
@@ -65,6 +65,7 @@ test: tools python-tools browser web torch gym
 	python3 tests/chaos/chaos.py target/debug/rota --rounds 20 --seconds 30 --seed 1
 	$(SUDO) python3 tests/cluster/three_workers.py target/debug/rota
 	$(MAKE) dist-check
+	ROTA_BINARY=target/debug/rota python3 -W error::ResourceWarning -m unittest discover -s tests/slurm -t tests/slurm
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
 	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training tests.growth tests.growth_loop tests.growth_teaching
@@ -99,6 +100,7 @@ bench: build gym
 	python3 benches/shares.py $(ROTA)
 	$(TORCH_PYTHON) benches/workloads.py $(ROTA)
 	$(TORCH_PYTHON) benches/growth.py
+	python3 benches/slurm.py $(ROTA)
 	python3 benches/crowd.py $(ROTA)
 	$(CARGO) run --release --locked -p rota-sim --example fork
 
@@ -112,6 +114,13 @@ chaos:
 # Kills of the daemon, supervisors and jobs while trainings take turns.
 chaos-leases: build
 	python3 tests/leases/kills.py $(ROTA) --rounds 100
+
+# The engine on a Slurm of the tests' own; 200 jobs beside a stranger under three policies; then kills of the daemon, workers, slurmd and slurmctld, cancelled allocations and drained nodes.
+chaos-slurm: slurm
+	$(CARGO) build --locked --workspace
+	cd tests/slurm && ROTA_BINARY=../../target/debug/rota python3 -W error::ResourceWarning -m unittest engine
+	ROTA_BINARY=target/debug/rota python3 tests/slurm/crowd.py --jobs 200 --seed $(SEED)
+	ROTA_BINARY=target/debug/rota python3 tests/slurm/accidents.py --rounds 50 --seed $(SEED)
 
 # Every parser, a minute each; `make fuzz SECONDS=10` for less.
 SECONDS ?= 60
@@ -145,6 +154,15 @@ browser:
 # Trainings that are stopped and go on, to the bit.
 torch:
 	$(TORCH_PYTHON) -c 'import torch' 2>/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends python3-torch; }
+
+# Tests start a Slurm of their own. Its packages must not start another.
+SLURM_PACKAGES := munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins
+slurm:
+	@command -v sbatch >/dev/null && command -v munged >/dev/null && [ -x /usr/sbin/slurmctld ] && [ -x /usr/sbin/slurmd ] || { \
+	  $(SUDO) apt-get update -qq; \
+	  [ -e /usr/sbin/policy-rc.d ] || { printf '#!/bin/sh\nexit 101\n' | $(SUDO) install -m 755 /dev/stdin /usr/sbin/policy-rc.d; made=1; }; \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SLURM_PACKAGES); status=$$?; \
+	  [ -z "$$made" ] || $(SUDO) rm -f /usr/sbin/policy-rc.d; exit $$status; }
 
 # Gymnasium and stable-baselines3 beside Debian's PyTorch; Debian's Python may come without pip.
 gym: torch $(PYTHON)/complete $(GYM)/complete

@@ -1,8 +1,8 @@
 """Speed of learning, side by side with plain Python: python3 benches/learn.py target/release/rota [LUBLIN-2.swf]
 
-Prints steps of the teaching environment per CPU second (Rota's and a Python one, the package's own), the time a network takes for
-16 and 128 jobs, and how five trainings of 50,000 steps do against the rules. With a trace in the Standard Workload Format it also trains
-on that.
+Prints steps per CPU second of the environments (Rota's, and a Python one of the package's own), the time a network takes for 16 and
+128 jobs, whether the targets hold, and how five trainings of 50,000 steps do against the rules. With a trace in the Standard Workload
+Format it also trains on that.
 """
 
 import json
@@ -51,8 +51,17 @@ def main():
     python = python_steps_per_cpu_second()
     ours = figures["steps_per_cpu_second"]
     print(f"classroom-compat: {ours:,.0f} steps per CPU second; in Python {python:,.0f}; ratio {ours / python:,.0f}")
-    print(f"inference: {figures['inference_us_16']:.1f} us for 16 jobs, {figures['inference_us_128']:.1f} us for 128")
+    print(f"inference: {figures['inference_us_16']:.1f} us for 16 jobs (target 5), {figures['inference_us_128']:.1f} us for 128 (target 25)")
+    classroom = run(binary, "learn", "bench", "--env", "classroom", "--json")["steps_per_cpu_second"]
+    print(f"classroom: {classroom:,.0f} steps per CPU second (target 5,000,000)")
     with tempfile.TemporaryDirectory() as folder:
+        # More jobs than the cluster can run, so that 128 of them always wait.
+        jobs = str(Path(folder) / "jobs.csv")
+        command = ["trace", "gen", "--model", "poisson", "--jobs", "20000", "--rate", "200", "--multi-gpu", "--seed", "1", "-o", jobs]
+        subprocess.run([binary, *command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        seen = ["--cluster", "v100:64", "--jobs-seen", "128"]
+        trace = run(binary, "learn", "bench", "--env", f"trace:{jobs}", *seen, "--json")["steps_per_cpu_second"]
+        print(f"trace, 128 jobs seen: {trace:,.0f} steps per CPU second (target 200,000)")
         compat = ["--env", "classroom-compat"]
         models = train(binary, Path(folder), "compat", *compat, "--algo", "ppo", "--steps", "50000")
         rules = ["--against", "random", "--against", "least-loaded", "--against", "best-fit"]

@@ -92,6 +92,7 @@ async function pictures(url, job) {
   await page.getByRole("button", { name: "run", exact: true }).click();
   await page.getByRole("region", { name: "comparison" }).waitFor();
   await pause(2);
+  await page.evaluate(() => scrollTo(0, 0));
   await page.screenshot({ path: join(IMAGES, "dashboard-simulate.png") });
   // The strip of the README: three pictures of the same size.
   const small = { viewport: { width: 900, height: 620 } };
@@ -105,8 +106,9 @@ async function pictures(url, job) {
   await narrow.screenshot({ path: join(IMAGES, "strip-timeline.png") });
   const out = join(folder, "report");
   const policies = ["fcfs", "sjf", "srtf", "las", "rr:quantum=5", "lag-match:tick=5"].flatMap((policy) => ["--policy", policy]);
-  const trace = resolve("../scenarios/classroom.toml");
-  await run(BINARY, ["sim", "--trace", trace, "--cluster", "t4:4", "--place", "best-fit", ...policies, "--out", out]);
+  const trace = ["--trace", "scenarios/classroom.toml", "--cluster", "t4:4", "--place", "best-fit"];
+  // The report is named after the trace, so the trace is named as a reader would name it.
+  await run(BINARY, ["sim", ...trace, ...policies, "--out", out], { cwd: resolve("..") });
   await narrow.goto(`file://${join(out, "report.html")}`);
   await pause(1);
   await narrow.screenshot({ path: join(IMAGES, "strip-report.png") });

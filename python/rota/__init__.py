@@ -66,7 +66,7 @@ from ._errors import (
     Unintelligible,
     Unreachable,
 )
-from ._jobs import After, Blocker, Event, Explanation, Job, Point, Samples
+from ._jobs import After, Blocker, Counterfactual, Delay, Event, Explanation, Job, Point, Samples
 from ._lease.iterator import Iterator
 from ._lease.vault import SaveFailed
 from ._machine import Gpu, GpuProcess, Session, Status, Token
@@ -92,6 +92,8 @@ __all__ = [
     "ClaimEnded",
     "Client",
     "Conflict",
+    "Counterfactual",
+    "Delay",
     "Event",
     "Explanation",
     "Forbidden",

@@ -115,6 +115,25 @@ class Blocker(Record):
 
 
 @dataclass(frozen=True)
+class Delay(Record):
+    """A job that would start later because of another."""
+
+    id: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Counterfactual(Record):
+    """A change that would start a job now or sooner."""
+
+    change: str
+    """The options of `rota submit` to give instead, such as `--gpus 2`."""
+    start: datetime
+    is_now: bool
+    delays: tuple[Delay, ...]
+
+
+@dataclass(frozen=True)
 class Explanation(Record):
     """Why a job waits."""
 
@@ -124,6 +143,10 @@ class Explanation(Record):
     """In one sentence with numbers."""
     blockers: tuple[Blocker, ...]
     earliest_start: Optional[datetime]
+    cause: Optional[str]
+    """What keeps it waiting most, in words."""
+    counterfactuals: tuple[Counterfactual, ...]
+    """The smallest changes that would start it now or sooner."""
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,8 @@ def work(options: dict[str, Any]) -> None:
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
+    # What a workload draws once its memory is full is drawn within the few steps of a test.
+    vars(module)["REMEMBERED"] = 1
     StoppingIterator.stop_at = options.get("stop_at")
     rota.Iterator = StoppingIterator  # type: ignore[misc]
     with Path(options["report"]).open("w") as report, contextlib.redirect_stdout(report):

@@ -23,7 +23,8 @@ pub fn load_trace(path: &Path, args: &ReadArgs, table: &ThroughputTable) -> anyh
     Ok(loaded)
 }
 
-fn remark_skipped<Problem: std::fmt::Display>(what: &str, count: usize, problems: &[Problem]) {
+/// Says what was skipped, and lists the first few.
+pub fn remark_skipped<Problem: std::fmt::Display>(what: &str, count: usize, problems: &[Problem]) {
     if count > 0 {
         remark(&format!("skipped {count} bad {what}:"));
         problems.iter().take(SKIPPED_SHOWN).for_each(|problem| remark(&format!("  {problem}")));

@@ -13,8 +13,10 @@ mod output;
 mod policies;
 mod shell;
 mod simulate;
+mod slurm;
 mod sweep;
 mod traces;
+mod whatif;
 
 use args::{Cli, Command};
 use rota_daemon::api::JobVerb;
@@ -51,7 +53,9 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Complete { words } => return live::complete::complete(words),
         Command::Sim(args) => simulate::run(args),
         Command::Sweep(args) => sweep::run(args),
+        Command::WhatIf(args) => whatif::run(args),
         Command::Trace(args) => traces::run(args),
+        Command::Import(args) => slurm::import(args),
         Command::Alloc(args) => allocate::run(args),
         Command::Throughputs(args) => traces::run_throughputs(args),
         Command::Learn(args) => learn::run(args),

@@ -1,11 +1,13 @@
 //! The configuration: a TOML file, every field with a default that suits one machine.
 
+mod engine;
 mod http;
 mod limits;
 mod sharing;
 mod workers;
 
 pub use crate::notify::settings::{Mail, MailSecurity, Notify, SiteTarget};
+pub use engine::{Engine, EngineKind, SlurmEngine};
 pub use http::{Http, MetricsAccess};
 pub use limits::Limits;
 use rota_core::cluster::SharingEntity;
@@ -68,6 +70,8 @@ pub struct Config {
     pub jobs: Jobs,
     /// The GPUs of this machine.
     pub gpus: Gpus,
+    /// What gives GPUs beside them.
+    pub engine: Engine,
     /// Several jobs on one GPU.
     pub sharing: Sharing,
     /// Quotas, and who administers the queue.
@@ -99,6 +103,7 @@ impl Default for Config {
             http: Http::default(),
             jobs: Jobs::default(),
             gpus: Gpus::default(),
+            engine: Engine::default(),
             sharing: Sharing::default(),
             users: Users::default(),
             limits: Limits::default(),
@@ -346,6 +351,7 @@ impl Config {
         self.limits.check()?;
         self.workers.check()?;
         self.check_times()?;
+        self.engine.check((self.mechanism == Mechanism::Rounds).then_some(self.round_seconds))?;
         if let (Mechanism::Rounds, Some(restart)) = (self.mechanism, self.jobs.restart_seconds)
             && self.round_seconds < ROUND_RESTARTS_MIN * restart
         {
@@ -436,6 +442,18 @@ impl Config {
         set.map_or(rota_engine::MinRun::Restarts(ROUND_RESTARTS_MIN as u32), rota_engine::MinRun::For)
     }
 
+    /// How the scheduler is set, for those who replay its past.
+    pub fn scheduler_settings(&self) -> crate::api::SchedulerSettings {
+        crate::api::SchedulerSettings {
+            policy: self.policy.clone(),
+            seed: self.seed,
+            place: self.place.clone(),
+            round_seconds: self.round().map(Span::seconds),
+            restart_seconds: self.jobs.restart_seconds,
+            min_run_seconds: self.jobs.min_run_seconds,
+        }
+    }
+
     /// How the placer chooses among GPUs.
     pub fn score(&self) -> Score {
         self.place.parse().unwrap_or(Score::Consolidate)
@@ -485,6 +503,11 @@ mod tests {
             ("[limits]\nconnections_max = 0", "limits.connections_max"),
             ("[limits]\nfiles_reserve = 0", "limits.files_reserve"),
             ("[limits]\nstreams = 3", "unknown field `streams`"),
+            ("[engine]\nkind = 'pbs'", "unknown variant `pbs`"),
+            ("[engine.slurm]\ngpus_max = 0", "engine.slurm.gpus_max"),
+            ("[engine.slurm]\ntime_limit_seconds = 60.0", "engine.slurm.time_limit_seconds"),
+            ("mechanism = 'rounds'\nround_seconds = 900.0\n[engine.slurm]\ntime_limit_seconds = 900.0", "shorter than a round"),
+            ("[engine.slurm]\noptions = ['mem']", "engine.slurm.options"),
             ("[sharing]\nquantile = 2.0", "sharing.quantile"),
             ("[sharing]\noom_growth = 0.5", "sharing.oom_growth"),
             ("[watchmen]\nqueue_timeout_seconds = 0.0", "watchmen.queue_timeout_seconds"),

@@ -20,6 +20,7 @@ mod past;
 mod queue;
 mod server;
 mod simulate;
+mod slurm;
 mod store;
 pub mod upkeep;
 mod view;

@@ -19,6 +19,7 @@ use crate::queue::restore::{save_image, set_policy, take_inventory};
 use crate::queue::switches::Leave;
 use crate::queue::world::LiveWorld;
 use crate::simulate::simulations::Simulations;
+use crate::slurm;
 use crate::store::archives::Archives;
 use crate::store::{Access, Stamp, Store, StoreError};
 use crate::view::board::Board;
@@ -41,7 +42,7 @@ use tokio_rustls::TlsAcceptor;
 
 mod executors;
 
-use executors::open_executor;
+use executors::{Executors, open_executor};
 
 /// What a daemon is started with.
 #[derive(Clone, Debug)]
@@ -109,6 +110,9 @@ pub enum ServeError {
     /// The GPUs of this machine cannot be read.
     #[error(transparent)]
     Gpu(#[from] rota_gpu::GpuError),
+    /// Slurm cannot be used.
+    #[error("Slurm: {0}")]
+    Slurm(String),
     /// The policy of the store or the configuration.
     #[error("policy: {0}")]
     Policy(String),
@@ -147,7 +151,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let database = state_dir.join("rota.db");
     let mut store = open_store(&database, options.policy.as_deref())?;
     let access = store.access();
-    let config = options.config;
+    let (config, program) = (options.config, options.program.clone());
 
     let mut source = monitor::Source::open(options.virtual_gpus.as_deref())?;
     let (devices, _power) = capped_devices(&mut source, &config, &state_dir)?;
@@ -164,7 +168,11 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let told = inbox.clone();
     let sink: rota_exec::EventSink = Arc::new(move |event| _ = told.send(message_of(event)));
     let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
-    let (executor, workers_port) = open_executor(settings, &config, (&devices, compute), leases.address(), &sink)?;
+    let slurm = slurm::open(&config, &state_dir)?;
+    let promised = slurm.as_ref().map(slurm::Slurm::promised).unwrap_or_default();
+    let Executors { executor, workers_port, workers } =
+        open_executor(settings, &config, (&devices, compute), leases.address(), &sink)?;
+    let executor = executor.promising(promised);
     let node = executor.node();
     let nodes = executor.inventory();
     let machine = Machine::new(&host, &nodes, cpu_slots).with_entities(&config.users.entities);
@@ -214,7 +222,9 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
             http: ports.http.clone(),
             started_at: rfc3339(wall_ns()),
             driver: driver.clone(),
+            scheduler: config.scheduler_settings(),
         },
+        learned: forecast::learned::SharedLearned::default(),
         simulations: Simulations::new(options.program, &state_dir, config.sharing.throughputs.as_deref())
             .map_err(doing("simulations"))?,
         state_dir: state_dir.clone(),
@@ -238,7 +248,12 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let look_every = Duration::from_secs_f64(config.gpus.look_seconds);
     monitor::start(source, devices.clone(), look_every, Arc::clone(&board), node, inbox.clone())
         .map_err(doing("watching GPUs"))?;
-    forecast::forecaster::start(Arc::clone(&board), site.archives.another()?, inbox.clone()).map_err(doing("forecasts"))?;
+    let (learned, believed) = (site.learned.clone(), site.estimates.clone());
+    forecast::forecaster::start(Arc::clone(&board), site.archives.another()?, inbox.clone(), learned, believed)
+        .map_err(doing("forecasts"))?;
+    if let (Some(slurm), Some(workers), Some((address, token_file))) = (slurm, workers, workers_port.clone()) {
+        slurm.keep(workers, address, token_file, program, Arc::clone(&board), inbox.clone())?;
+    }
     ready(&Ready { socket: socket.clone(), http, watchmen, workers: workers_port, gpus: devices.len(), driver });
     let ran = run(&mut session);
     site.simulations.stop_all();

@@ -25,6 +25,12 @@ pub struct WorkerOptions {
     pub name: Option<String>,
     /// Invented GPUs in place of real ones.
     pub virtual_gpus: Option<String>,
+    /// Whether the worker is in an allocation of a cluster manager, which ends with its jobs.
+    pub is_in_allocation: bool,
+    /// The only GPUs that are used, by index or UUID; all if there are none.
+    pub gpus: Vec<String>,
+    /// The type of its GPUs, where it is not what the driver calls them.
+    pub gpu_type: Option<String>,
     /// Where workers of this machine keep their things.
     pub state_dir: PathBuf,
     /// The address at which other nodes reach this one.
@@ -56,7 +62,9 @@ pub fn work(options: WorkerOptions) -> Result<(), WorkerError> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = options.name.unwrap_or(host);
     let mut source = Source::open_on(options.virtual_gpus.as_deref(), &name)?;
-    let (devices, modes) = (source.list()?, source.modes()?);
+    let (only, gpu_type) = (options.gpus, options.gpu_type);
+    let chosen = move |devices: Vec<Device>| chosen(devices, &only, gpu_type.as_deref());
+    let (devices, modes) = (chosen(source.list()?), source.modes()?);
     let config = Config::default();
     let local = LocalSettings {
         node: name.as_str().into(),
@@ -78,7 +86,7 @@ pub fn work(options: WorkerOptions) -> Result<(), WorkerError> {
         if looks.is_multiple_of(LIST_AGAIN_LOOKS)
             && let Ok(listed) = source.list()
         {
-            known = listed;
+            known = chosen(listed);
         }
         if let Source::Virtual(virtual_devices) = &mut source {
             virtual_devices.set_loads(loads(&known, jobs, places));
@@ -94,11 +102,23 @@ pub fn work(options: WorkerOptions) -> Result<(), WorkerError> {
         join: options.join,
         token,
         address: options.address,
+        is_in_allocation: options.is_in_allocation,
         look: Box::new(look),
         look_every: Duration::from_secs_f64(config.gpus.look_seconds),
         remark: options.remark,
     })?;
     Ok(())
+}
+
+/// The GPUs that a worker may use, under the name that their type has at the daemon.
+fn chosen(devices: Vec<Device>, only: &[String], gpu_type: Option<&str>) -> Vec<Device> {
+    let is_chosen =
+        |device: &Device| only.is_empty() || only.iter().any(|name| *name == device.uuid || *name == device.index.to_string());
+    let mut devices = devices.into_iter().filter(is_chosen).collect::<Vec<_>>();
+    if let Some(kind) = gpu_type {
+        devices.iter_mut().for_each(|device| kind.clone_into(&mut device.kind));
+    }
+    devices
 }
 
 fn told(uuid: String, look: crate::machine::platform::Look) -> DeviceLook {

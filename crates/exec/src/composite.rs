@@ -16,6 +16,8 @@ pub struct CompositeExecutor {
     local: SharedExecutor,
     workers: Option<WorkerExecutor>,
     home: NodeName,
+    /// Nodes that could be had and do not answer yet.
+    promised: Vec<Node>,
 }
 
 impl CompositeExecutor {
@@ -26,7 +28,15 @@ impl CompositeExecutor {
         if let Some(workers) = &mut workers {
             workers.take_home(home.clone(), &local)?;
         }
-        Ok(Self { local, workers, home })
+        Ok(Self { local, workers, home, promised: Vec::new() })
+    }
+
+    /// The same with nodes in its inventory that could be had from a cluster manager. They never answer themselves: workers come in
+    /// their place, under names of their own.
+    #[must_use]
+    pub fn promising(mut self, nodes: Vec<Node>) -> Self {
+        self.promised = nodes;
+        self
     }
 
     fn local(&self) -> MutexGuard<'_, LocalExecutor> {
@@ -52,7 +62,15 @@ impl CompositeExecutor {
 impl Executor for CompositeExecutor {
     fn inventory(&self) -> Vec<Node> {
         let workers = self.workers.iter().flat_map(WorkerExecutor::inventory);
-        self.local().inventory().into_iter().chain(workers).collect()
+        let mut nodes = self.local().inventory().into_iter().chain(workers).collect::<Vec<_>>();
+        let mut promised = self.promised.clone();
+        for device in promised.iter_mut().flat_map(|node| &mut node.devices) {
+            // Cards of one type are alike: what is known of those that are here holds for those that are not yet.
+            let known = nodes.iter().flat_map(|node| &node.devices).find(|known| known.kind == device.kind);
+            device.memory_total_mib = known.map_or(device.memory_total_mib, |known| known.memory_total_mib);
+        }
+        nodes.append(&mut promised);
+        nodes
     }
 
     fn check_mps(&self) -> Result<(), String> {

@@ -35,6 +35,7 @@ mod executor;
 #[cfg(feature = "testing")]
 pub mod fake;
 mod local;
+pub mod slurm;
 mod workers;
 
 pub use composite::CompositeExecutor;

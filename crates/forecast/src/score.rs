@@ -4,6 +4,8 @@
 //! in a live queue would have known. Two simpler answers are scored beside it: the start of the job if it were the next one, and one
 //! run forward in which every job takes the time that its user gave.
 
+use crate::arrivals::RecentArrivals;
+use crate::calibration::Calibration;
 use crate::lengths::{LengthBelief, Lengths, RunLength};
 use crate::starts::{ForecastOptions, Fork};
 use crate::world::{Arrival, ArrivingWorld};
@@ -32,6 +34,8 @@ pub struct ScoreOptions {
     pub engine: EngineOptions,
     /// How long a job that is stopped for others takes to leave.
     pub stop_time: Span,
+    /// Whether jobs to come are drawn from recent ones.
+    pub arrivals: bool,
 }
 
 /// What came of the forecasts. Errors are in seconds.
@@ -58,7 +62,10 @@ pub struct Score {
 /// One forecast, until the job has started.
 struct Open {
     made_at: Time,
+    /// What was said, corrected by how earlier forecasts turned out.
     quantiles: Option<[Time; 3]>,
+    /// The same before it was corrected.
+    drawn: Option<[Time; 3]>,
     next: Option<Time>,
     limits: Option<Time>,
 }
@@ -79,6 +86,8 @@ pub fn score(
     let mut scorer = Scorer {
         options: *options,
         lengths: Lengths::default(),
+        recent: RecentArrivals::default(),
+        calibration: Calibration::default(),
         open: HashMap::new(),
         again_at: BTreeSet::new(),
         done: Vec::new(),
@@ -125,6 +134,8 @@ fn arrivals(bound: &Bound) -> Arc<[Arrival]> {
 struct Scorer {
     options: ScoreOptions,
     lengths: Lengths,
+    recent: RecentArrivals,
+    calibration: Calibration,
     /// Forecasts of jobs that have not started, by number.
     open: HashMap<u64, Vec<Open>>,
     /// Jobs that are to be forecast again, by when.
@@ -147,11 +158,25 @@ impl Scorer {
                 EventKind::Started { job, .. } => {
                     let number = session.world.numbers()[job.index()];
                     let forecasts = self.open.remove(&number).unwrap_or_default();
+                    for open in &forecasts {
+                        if let Some(drawn) = open.drawn {
+                            self.calibration.learn(open.made_at, drawn, event.time_ns);
+                        }
+                    }
                     self.done.extend(forecasts.into_iter().map(|open| (open, event.time_ns)));
                 }
+                EventKind::Admitted { job, request } if self.options.arrivals => {
+                    let belief = self.lengths.belief(&traits(session, *job));
+                    let length = RunLength { belief, limit_seconds: None };
+                    let number = session.world.numbers()[job.index()];
+                    self.recent.came(number, event.time_ns, (**request).clone(), length, state.bound.best_speed(*job));
+                }
                 EventKind::Ended { job, end: End::Finished | End::Crashed, .. } => {
-                    let attained = state.jobs[job.index()].done.at_speed(state.bound.best_speed(*job)).seconds();
-                    self.lengths.ended(session.world.numbers()[job.index()], &traits(session, *job), attained);
+                    let done = state.jobs[job.index()].done;
+                    let (number, attained) =
+                        (session.world.numbers()[job.index()], done.at_speed(state.bound.best_speed(*job)).seconds());
+                    self.lengths.ended(number, &traits(session, *job), attained);
+                    self.recent.ended(number, done);
                 }
                 _ => {}
             }
@@ -187,15 +212,16 @@ impl Scorer {
         due.sort_unstable();
         due.dedup();
         let fork = self.fork(session);
-        let forecasts = fork.starts(&self.options.forecast);
+        let forecasts = fork.starts_of(&due, &self.options.forecast);
         for job in due {
             let number = fork.numbers[job.index()];
-            let quantiles = forecasts
+            let drawn = forecasts
                 .iter()
                 .find(|forecast| forecast.number == number)
                 .and_then(|forecast| Some([forecast.start_p10?, forecast.start_p50?, forecast.start_p90?]));
+            let quantiles = drawn.map(|drawn| self.calibration.corrected(fork.now, drawn));
             let (next, limits) = (if_next(&fork, job), by_limits(&fork, job));
-            self.open.entry(number).or_default().push(Open { made_at: fork.now, quantiles, next, limits });
+            self.open.entry(number).or_default().push(Open { made_at: fork.now, quantiles, drawn, next, limits });
             if let Some(again) = self.options.again {
                 self.again_at.insert((fork.now + again, number));
             }
@@ -222,6 +248,7 @@ impl Scorer {
             numbers: numbers.to_vec(),
             lengths,
             stop_time: self.options.stop_time,
+            recent: self.recent.pool(now).filter(|_| self.options.arrivals),
         }
     }
 

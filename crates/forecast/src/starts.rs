@@ -1,5 +1,6 @@
 //! When waiting jobs start: the forked scheduler is run forward with drawn lengths, again and again.
 
+use crate::arrivals::ArrivalPool;
 use crate::lengths::RunLength;
 use crate::world::{Arrival, ArrivingWorld};
 use rota_core::event::EventKind;
@@ -11,9 +12,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A job of unknown length runs this much longer than any forecast looks.
-const FOR_EVER: Span = Span(u64::MAX / 1024);
+pub(crate) const FOR_EVER: Span = Span(u64::MAX / 1024);
 /// The part of the draws in which a job must start before its start is said to be known.
 const KNOWN_FROM: f64 = 0.9;
+/// One draw takes at most so many decisions. Jobs that have not started by then count as later than all.
+const DRAW_DECISIONS_MAX: u64 = 20_000;
 /// At most so many jobs are named as those that a start depends on.
 const DEPENDS_MAX: usize = 3;
 
@@ -32,6 +35,8 @@ pub struct Fork {
     pub lengths: Vec<RunLength>,
     /// How long a job that is stopped for others takes to leave.
     pub stop_time: Span,
+    /// The jobs that came lately, from which those to come are drawn; none come if it is not given.
+    pub recent: Option<Arc<ArrivalPool>>,
 }
 
 /// How a forecast is made.
@@ -103,6 +108,11 @@ impl Fork {
         engine
     }
 
+    /// The engine of the fork, where every length is the middle of what is believed.
+    pub fn with_median_lengths(&self) -> Engine {
+        self.drawn(|| 0.5)
+    }
+
     /// A session that runs this fork forward.
     pub(crate) fn session(&self, engine: Engine, arrivals: Arc<[Arrival]>) -> Session<ArrivingWorld> {
         let world = ArrivingWorld::going_on(&engine.state, self.now, self.numbers.clone(), arrivals, self.stop_time);
@@ -119,7 +129,11 @@ impl Fork {
 
     /// When each waiting job starts.
     pub fn starts(&self, options: &ForecastOptions) -> Vec<Forecast> {
-        let waiting = self.waiting();
+        self.starts_of(&self.waiting(), options)
+    }
+
+    /// When each of these jobs starts. Those that do not wait are left out by their callers.
+    pub fn starts_of(&self, waiting: &[JobId], options: &ForecastOptions) -> Vec<Forecast> {
         if waiting.is_empty() {
             return Vec::new();
         }
@@ -132,13 +146,17 @@ impl Fork {
         for draw in 0..options.draws.max(1) {
             let mut stream = RandomStream::new(options.seed, &format!("forecast {draw}"));
             let mut run = Run::new(self, &place, waiting.len());
-            decisions += run.go(self.session(self.drawn(|| stream.unit()), Arc::new([])));
+            run.decisions_max = DRAW_DECISIONS_MAX.min(options.decisions_max);
+            let mut session = self.session(self.drawn(|| stream.unit()), Arc::new([]));
+            let arrivals = || RandomStream::new(options.seed, &format!("arrivals {draw}"));
+            session.world = session.world.with_drawn(self.recent.as_ref().map(|pool| pool.drawn(arrivals())));
+            decisions += run.go(session);
             draws.push(run.seen);
             if decisions > options.decisions_max {
                 break;
             }
         }
-        self.summed_up(&waiting, &draws)
+        self.summed_up(waiting, &draws)
     }
 
     /// When one job starts if every length is the middle of what is believed.
@@ -230,6 +248,7 @@ struct Run<'a> {
     left_by: Vec<Option<u64>>,
     numbers: &'a [u64],
     horizon: Time,
+    decisions_max: u64,
 }
 
 impl<'a> Run<'a> {
@@ -245,6 +264,7 @@ impl<'a> Run<'a> {
             left_by,
             numbers: &fork.numbers,
             horizon: fork.now + Span(FOR_EVER.0 / 2),
+            decisions_max: u64::MAX,
         }
     }
 
@@ -254,7 +274,8 @@ impl<'a> Run<'a> {
             let mut told = Vec::new();
             let moment = session.advance(&mut |event| told.push(event.clone()));
             self.note(&told);
-            if moment.is_none_or(|moment| moment.now >= self.horizon) {
+            let is_enough = session.tally.decisions >= self.decisions_max;
+            if moment.is_none_or(|moment| moment.now >= self.horizon) || is_enough {
                 break;
             }
             let target = session.ask();

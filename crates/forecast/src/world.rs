@@ -3,6 +3,7 @@
 //! The lengths of jobs are those of the state's own tables, so that a forecast can draw them. Jobs that are asked to stop leave after a set
 //! time. Nodes neither fail nor return.
 
+use crate::arrivals::DrawnArrivals;
 use rota_core::event::EventKind;
 use rota_core::{Dependency, End, Event, JobId, NewJob, Phase, Plan, Renumbering, Span, Time};
 use rota_engine::{Moment, State, Step, Wait, World};
@@ -28,6 +29,8 @@ pub struct ArrivingWorld {
     now: Time,
     arrivals: Arc<[Arrival]>,
     next: usize,
+    /// Jobs that are drawn from recent ones, beside those that are known to come.
+    drawn: Option<DrawnArrivals>,
     ends: Ends,
     leaving: BinaryHeap<Reverse<(Time, JobId)>>,
     stop_time: Span,
@@ -40,7 +43,7 @@ impl ArrivingWorld {
     /// `arrivals` come in the order of their time.
     pub fn going_on(state: &State, now: Time, numbers: Vec<u64>, arrivals: Arc<[Arrival]>, stop_time: Span) -> Self {
         let (ends, leaving) = (Ends::default(), BinaryHeap::new());
-        let mut world = Self { now, arrivals, next: 0, ends, leaving, stop_time, numbers };
+        let mut world = Self { now, arrivals, next: 0, drawn: None, ends, leaving, stop_time, numbers };
         for (index, job) in state.jobs.iter().enumerate() {
             let id = JobId::from_index(index);
             match job.phase {
@@ -50,6 +53,12 @@ impl ArrivingWorld {
             }
         }
         world
+    }
+
+    /// The same world, in which further jobs come.
+    #[must_use]
+    pub fn with_drawn(self, drawn: Option<DrawnArrivals>) -> Self {
+        Self { drawn, ..self }
     }
 
     /// The number of each row's job.
@@ -86,13 +95,22 @@ impl ArrivingWorld {
             self.next += 1;
             events.push(Event::at(self.now, EventKind::Admitted { job, request: Box::new(request) }));
         }
+        while let Some(drawn) = &mut self.drawn
+            && drawn.next_at().is_some_and(|at| at <= self.now)
+        {
+            let Some((number, request)) = drawn.take() else { break };
+            let job = JobId::from_index(self.numbers.len());
+            self.numbers.push(number);
+            events.push(Event::at(self.now, EventKind::Admitted { job, request: Box::new(request) }));
+        }
     }
 
     fn next_moment(&self) -> Option<Time> {
         let arrival = self.arrivals.get(self.next).map(|arrival| arrival.request.job.arrival);
         let gone = self.leaving.peek().map(|Reverse((at, _))| *at);
         let end = self.ends.first().map(|(at, _)| at);
-        arrival.into_iter().chain(gone).chain(end).min()
+        let drawn = self.drawn.as_ref().and_then(DrawnArrivals::next_at);
+        arrival.into_iter().chain(drawn).chain(gone).chain(end).min()
     }
 }
 

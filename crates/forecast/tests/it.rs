@@ -42,6 +42,7 @@ fn queue(jobs: &[(u32, Option<f64>)], gpus: &str, policy: &str) -> Fork {
         numbers: (0..jobs.len() as u64).map(|number| 100 + number).collect(),
         lengths: jobs.iter().map(|(_, estimate)| length(*estimate)).collect(),
         stop_time: Span::ZERO,
+        recent: None,
     }
 }
 
@@ -120,6 +121,7 @@ fn a_shared_gpu_is_shared_in_the_forecast() {
         numbers: (1..6).collect(),
         lengths: vec![RunLength { belief: LengthBelief::Estimated(100.0), limit_seconds: None }; 5],
         stop_time: Span::ZERO,
+        recent: None,
     };
     let starts = fork.starts(&ForecastOptions { draws: 200, ..ForecastOptions::default() });
     assert_eq!(starts.len(), 1);
@@ -150,6 +152,7 @@ fn predictions_of_a_replayed_log_hold_about_as_often_as_they_say() {
         forecast: ForecastOptions { draws: 40, ..ForecastOptions::default() },
         engine: SimOptions::default().engine(),
         stop_time: Span::ZERO,
+        arrivals: true,
     };
     let score = score(&bound, &table, rota_policy::build("fcfs:backfill=none").unwrap(), &options, &mut |_| {});
     assert!(score.jobs > 40, "{score:?}");
@@ -173,6 +176,7 @@ fn rows_of_ended_jobs_may_go_while_a_log_is_replayed() {
         forecast: ForecastOptions { draws: 5, ..ForecastOptions::default() },
         engine: SimOptions::default().engine(),
         stop_time: Span::ZERO,
+        arrivals: true,
     };
     let mut arrived = 0;
     let score = score(&bound, &table, rota_policy::build("fcfs").unwrap(), &options, &mut |count| arrived = count);

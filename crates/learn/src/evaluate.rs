@@ -21,28 +21,28 @@ const DRAWS: usize = 2000;
 pub enum Player {
     /// A rule of the environment, or a policy of the registry.
     Rule(String),
-    /// A model, with its name.
-    Model(String, Arc<Model>),
+    /// A model, with its name, and the task as it plays it where that is another (under power limits, say).
+    Model(String, Arc<Model>, Option<Task>),
 }
 
 impl Player {
     fn name(&self) -> &str {
         match self {
-            Self::Rule(name) | Self::Model(name, _) => name,
+            Self::Rule(name) | Self::Model(name, ..) => name,
         }
     }
 
     fn play(&self, task: &Task, seed: u64) -> Result<Outcome, TaskError> {
         match self {
             Self::Rule(rule) => task.play_rule(rule, seed, Episodes::Judging),
-            Self::Model(_, model) => Ok(task.play_model(model, seed, Episodes::Judging)?.0),
+            Self::Model(_, model, own) => Ok(own.as_ref().unwrap_or(task).play_model(model, seed, Episodes::Judging)?.0),
         }
     }
 
     fn play_by_day(&self, task: &Task, seed: u64) -> Result<Option<(Outcome, Vec<Day>)>, TaskError> {
         match self {
             Self::Rule(rule) => task.rule_by_day(rule, seed),
-            Self::Model(_, model) => task.model_by_day(model, seed),
+            Self::Model(_, model, own) => own.as_ref().unwrap_or(task).model_by_day(model, seed),
         }
     }
 }
@@ -52,7 +52,7 @@ impl Player {
 struct Unit {
     weight: f64,
     /// Sums of the metrics, in the order of [`METRICS`].
-    sums: [f64; 5],
+    sums: [f64; METRICS.len()],
 }
 
 impl From<&Outcome> for Unit {
@@ -72,9 +72,11 @@ fn play(player: &Player, task: &Task, seeds: &[u64]) -> Result<Played, TaskError
         && let Some((outcome, days)) = player.play_by_day(task, *seed)?
     {
         // When the last job ends is no matter of one day: each day stands for the whole there.
+        // Energy is that of all jobs together: the jobs of a day stand for as many as there are.
+        let jobs = days.iter().map(|day| day.jobs).sum::<f64>();
         let unit = |day: &Day| Unit {
             weight: day.jobs,
-            sums: [-day.wait_s, day.wait_s, outcome.makespan_s * day.jobs, day.bsld, day.jct_s],
+            sums: [-day.wait_s, day.wait_s, outcome.makespan_s * day.jobs, day.bsld, day.jct_s, day.energy_kwh * jobs],
         };
         return Ok(Played { outcomes: vec![outcome], units: days.iter().map(unit).collect() });
     }
@@ -116,19 +118,24 @@ pub struct Score {
     pub jct_mean_s_low: f64,
     pub jct_mean_s_high: f64,
     pub energy_kwh: Option<f64>,
+    pub energy_kwh_low: Option<f64>,
+    pub energy_kwh_high: Option<f64>,
     pub lost: u64,
     /// For every other player, the difference (this one minus the other) of each metric.
     pub paired: BTreeMap<String, BTreeMap<&'static str, Interval>>,
 }
 
 type Metric = (&'static str, fn(&Outcome) -> f64);
-const METRICS: [Metric; 5] = [
+const METRICS: [Metric; 6] = [
     ("reward_mean", |outcome| outcome.reward),
     ("wait_mean_s", |outcome| outcome.wait_mean_s),
     ("makespan_mean_s", |outcome| outcome.makespan_s),
     ("bsld_mean", |outcome| outcome.bsld_mean),
     ("jct_mean_s", |outcome| outcome.jct_mean_s),
+    (ENERGY, |outcome| outcome.energy_kwh.unwrap_or(0.0)),
 ];
+/// The one that is not known everywhere.
+const ENERGY: &str = "energy_kwh";
 
 /// Lets everybody play the same episodes.
 pub fn evaluate(task: &Task, players: &[Player], seeds: &[u64]) -> Result<Vec<Score>, TaskError> {
@@ -139,7 +146,9 @@ pub fn evaluate(task: &Task, players: &[Player], seeds: &[u64]) -> Result<Vec<Sc
         let means = std::array::from_fn(|metric| interval(&column(&own.units[..units], metric), &draws));
         let others = players.iter().zip(&played).enumerate().filter(|(other, _)| *other != place);
         let paired = others.map(|(_, (other, theirs))| {
-            let metrics = METRICS.iter().enumerate().map(|(metric, (name, _))| {
+            let knows_energy = own.outcomes.iter().chain(&theirs.outcomes).all(|outcome| outcome.energy_kwh.is_some());
+            let metrics = METRICS.iter().enumerate().filter(|(_, (name, _))| *name != ENERGY || knows_energy);
+            let metrics = metrics.map(|(metric, (name, _))| {
                 let difference = |(own, other): (&Unit, &Unit)| (own.sums[metric] - other.sums[metric], own.weight);
                 let differences = own.units[..units].iter().zip(&theirs.units).map(difference).collect::<Vec<_>>();
                 (*name, interval(&differences, &draws))
@@ -159,11 +168,11 @@ fn column(units: &[Unit], metric: usize) -> Vec<(f64, f64)> {
 fn score(
     name: &str,
     outcomes: &[Outcome],
-    means: [Interval; 5],
+    means: [Interval; METRICS.len()],
     paired: BTreeMap<String, BTreeMap<&'static str, Interval>>,
 ) -> Score {
-    let [reward, wait, makespan, bsld, jct] = means;
-    let energies = outcomes.iter().map(|outcome| outcome.energy_kwh).collect::<Option<Vec<_>>>();
+    let [reward, wait, makespan, bsld, jct, energy] = means;
+    let energy = outcomes.iter().all(|outcome| outcome.energy_kwh.is_some()).then_some(energy);
     Score {
         policy: name.to_owned(),
         episodes: outcomes.len(),
@@ -182,7 +191,9 @@ fn score(
         jct_mean_s: jct.mean,
         jct_mean_s_low: jct.low,
         jct_mean_s_high: jct.high,
-        energy_kwh: energies.map(|all| all.iter().sum::<f64>() / all.len().max(1) as f64),
+        energy_kwh: energy.map(|energy| energy.mean),
+        energy_kwh_low: energy.map(|energy| energy.low),
+        energy_kwh_high: energy.map(|energy| energy.high),
         lost: outcomes.iter().map(|outcome| outcome.lost).sum(),
         paired,
     }

@@ -3,9 +3,9 @@
 //! The file is safetensors with one JSON document in its header. Whatever the file holds, reading it gives a model whose numbers are all
 //! finite and whose shapes fit together, or an error that says what is wrong.
 
-use rota_nn::{Activation, FileError, Network, Stored, Workspace};
+use rota_nn::{Activation, BadSizes, FileError, Network, Stored, Workspace};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// The version of the header that this Rota writes and reads.
@@ -62,6 +62,9 @@ pub struct Header {
     pub high: Vec<f32>,
     /// The bend between layers.
     pub activation: Activation,
+    /// The power limits in watts that the model chose for GPU types. Files that do not say so have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub power_limits: BTreeMap<String, f64>,
 }
 
 /// The smallest and the largest value seen of each feature, and how much it differs from one job to the next.
@@ -218,6 +221,7 @@ impl Model {
             low: vec![-FAR; features.len()],
             high: vec![FAR; features.len()],
             activation: Activation::Relu,
+            power_limits: BTreeMap::new(),
         };
         Self { header, network: Network::linear(features.len()) }
     }
@@ -255,6 +259,23 @@ impl Model {
         };
         rows.chunks_exact(self.header.features.len().max(1)).filter(|row| is_strange(row)).count()
     }
+}
+
+/// A network over rows with other features, or with the same in another order. Features that it did not have get no weight, and features that
+/// are left out lose theirs.
+pub(crate) fn rearranged(network: &Network, from: &[&str], to: &[&str]) -> Result<Network, BadSizes> {
+    let sizes = std::iter::once(to.len()).chain(network.sizes()[1..].iter().copied()).collect::<Vec<_>>();
+    let mut arranged = Network::zero(&sizes, network.activation())?;
+    let width = sizes[1];
+    for (place, name) in to.iter().enumerate() {
+        if let Some(old) = from.iter().position(|known| known == name) {
+            let weights = &network.parameters()[old * width..(old + 1) * width];
+            arranged.parameters_mut()[place * width..(place + 1) * width].copy_from_slice(weights);
+        }
+    }
+    let rest = &network.parameters()[network.inputs() * width..];
+    arranged.parameters_mut()[to.len() * width..].copy_from_slice(rest);
+    Ok(arranged)
 }
 
 /// The model with the features of each row in the order of `features`. A feature that the file does not name has no weight.
@@ -308,6 +329,9 @@ fn read_header(text: &str) -> Result<Header, String> {
     if header.low.len() != count || header.high.len() != count || !finite || !ordered {
         return Err(format!("its training ranges are not {count} pairs of a low and a high number"));
     }
+    if let Some((kind, watts)) = header.power_limits.iter().find(|(_, watts)| !(1.0..=10_000.0).contains(*watts)) {
+        return Err(format!("its power limit of {kind} is {watts} W, which is not from 1 to 10,000"));
+    }
     Ok(header)
 }
 
@@ -332,6 +356,7 @@ mod tests {
             low: vec![0.0; 2],
             high: vec![1.0; 2],
             activation: Activation::Relu,
+            power_limits: BTreeMap::new(),
         };
         Model { header, network }
     }

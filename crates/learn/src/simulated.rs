@@ -41,12 +41,26 @@ pub enum Episodes {
     Judging,
 }
 
+/// What a power limit does to the GPUs of one type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// The type.
+    pub gpu_type: String,
+    /// The limit.
+    pub watts: f64,
+    /// Work done in the same time, against no limit.
+    pub speed: f64,
+    /// Power drawn at work, against no limit.
+    pub power: f64,
+}
+
 /// Something to simulate, episode by episode.
 #[derive(Clone)]
 pub struct Scenario {
     source: Source,
     cluster: Cluster,
     options: SimOptions,
+    limits: Vec<Limit>,
 }
 
 /// A scenario that cannot be simulated.
@@ -66,14 +80,20 @@ pub enum ScenarioError {
 impl Scenario {
     /// The corrected classroom: every task runs.
     pub fn classroom(cluster: Cluster, options: SimOptions) -> Self {
-        Self { source: Source::Classroom(Box::default()), cluster, options }
+        Self { source: Source::Classroom(Box::default()), cluster, options, limits: Vec::new() }
     }
 
     /// Stretches of a trace.
     pub fn trace(workload: Workload, table: ThroughputTable, length: usize, cluster: Cluster, options: SimOptions) -> Self {
         let length = length.clamp(1, workload.jobs.len().max(1));
         let source = Source::Trace { workload: Arc::new(workload), table: Arc::new(table), length };
-        Self { source, cluster, options }
+        Self { source, cluster, options, limits: Vec::new() }
+    }
+
+    /// The same with the GPUs under power limits.
+    #[must_use]
+    pub fn under(&self, limits: Vec<Limit>) -> Self {
+        Self { limits, ..self.clone() }
     }
 
     /// The workload of an episode, on the cluster.
@@ -89,7 +109,24 @@ impl Scenario {
                 (stretch(workload, first, *length), &**table)
             }
         };
-        Ok(Arc::new(Bound::new(workload, self.cluster.clone(), table, BadJobs::Refuse)?))
+        let mut bound = Bound::new(workload, self.cluster.clone(), table, BadJobs::Refuse)?;
+        for limit in &self.limits {
+            let places = bound.cluster.types.iter().enumerate().filter(|(_, kind)| kind.name == limit.gpu_type);
+            for place in places.map(|(place, _)| place).collect::<Vec<_>>() {
+                let kind = &mut bound.cluster.types[place];
+                kind.full_watts = (kind.full_watts * limit.power).max(kind.idle_watts);
+                bound.speeds.iter_mut().for_each(|speeds| speeds[place] *= limit.speed);
+            }
+        }
+        Ok(Arc::new(bound))
+    }
+
+    /// The generator, the cluster and the options, where the task generator makes the episodes.
+    pub(crate) fn as_classroom(&self) -> Option<(&Classroom, &Cluster, &SimOptions)> {
+        match &self.source {
+            Source::Classroom(config) if self.limits.is_empty() => Some((config, &self.cluster, &self.options)),
+            _ => None,
+        }
     }
 
     /// The options of the simulation.
@@ -183,9 +220,29 @@ fn stretch(whole: &Workload, first: usize, length: usize) -> Workload {
 /// What became of a job.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Course {
-    since: Option<Time>,
+    /// The start of the present run, and the watts that its GPUs draw for it.
+    run: Option<(Time, f64)>,
     running_seconds: f64,
+    watt_seconds: f64,
     end: Option<Time>,
+}
+
+impl Course {
+    /// Whether the job holds GPUs.
+    pub fn is_running(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// The energy of its runs that are over.
+    pub fn watt_seconds(&self) -> f64 {
+        self.watt_seconds
+    }
+
+    /// Its bounded slowdown, once it has ended.
+    pub fn slowdown(&self, arrival: Time) -> Option<f64> {
+        let jct = self.end?.since(arrival).seconds();
+        Some((jct / self.running_seconds.max(SLOWDOWN_BOUND_SECONDS)).max(1.0))
+    }
 }
 
 /// What came of the jobs that were submitted on one day: sums over these jobs.
@@ -199,16 +256,25 @@ pub struct Day {
     pub bsld: f64,
     /// Seconds from submission to completion.
     pub jct_s: f64,
+    /// The energy of GPUs while these jobs held them.
+    pub energy_kwh: f64,
 }
 
 /// Takes an event into the courses of the jobs.
-pub(crate) fn note(courses: &mut [Course], event: &rota_core::Event) {
+pub(crate) fn note(courses: &mut [Course], event: &rota_core::Event, bound: &Bound) {
     match &event.kind {
-        EventKind::Started { job, .. } => courses[job.index()].since = Some(event.time_ns),
+        EventKind::Started { job, gpus, .. } => {
+            let row = bound.job(*job);
+            let kinds = gpus.iter().map(|gpu| bound.cluster.type_of(*gpu));
+            let watts = kinds.map(|kind| kind.idle_watts + (kind.full_watts - kind.idle_watts) * row.utilisation).sum::<f64>();
+            courses[job.index()].run = Some((event.time_ns, watts * row.share.fraction()));
+        }
         EventKind::Ended { job, end, .. } => {
             let course = &mut courses[job.index()];
-            if let Some(since) = course.since.take() {
-                course.running_seconds += event.time_ns.since(since).seconds();
+            if let Some((since, watts)) = course.run.take() {
+                let seconds = event.time_ns.since(since).seconds();
+                course.running_seconds += seconds;
+                course.watt_seconds += watts * seconds;
             }
             if *end == rota_core::End::Finished {
                 course.end = Some(event.time_ns);
@@ -226,7 +292,7 @@ pub fn run(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> Outc
 /// Runs a workload to its end under a policy, and sums up the jobs of each day too.
 pub fn run_by_day(bound: &Arc<Bound>, policy: Configured, options: &SimOptions) -> (Outcome, Vec<Day>) {
     let mut courses = vec![Course::default(); bound.jobs.len()];
-    rota_sim::simulate(bound, policy, options, &mut |event| note(&mut courses, event), &|| 0.0);
+    rota_sim::simulate(bound, policy, options, &mut |event| note(&mut courses, event, bound), &|| 0.0);
     sum_up(bound, &courses)
 }
 
@@ -235,6 +301,8 @@ pub(crate) fn sum_up(bound: &Bound, courses: &[Course]) -> (Outcome, Vec<Day>) {
     let mut outcome = Outcome::default();
     let mut days = Vec::<Day>::new();
     let zero = bound.jobs.iter().map(|job| job.arrival).min().unwrap_or(Time::ZERO);
+    let watt_seconds = courses.iter().map(|course| course.watt_seconds).sum::<f64>();
+    outcome.energy_kwh = Some(watt_seconds / 3.6e6);
     for (job, course) in bound.jobs.iter().zip(courses) {
         let Some(end) = course.end else {
             outcome.lost += 1;
@@ -249,7 +317,8 @@ pub(crate) fn sum_up(bound: &Bound, courses: &[Course]) -> (Outcome, Vec<Day>) {
         day.jobs += 1.0;
         day.jct_s += jct;
         day.wait_s += jct - course.running_seconds;
-        day.bsld += (jct / course.running_seconds.max(SLOWDOWN_BOUND_SECONDS)).max(1.0);
+        day.bsld += course.slowdown(job.arrival).unwrap_or(1.0);
+        day.energy_kwh += course.watt_seconds / 3.6e6;
         outcome.makespan_s = outcome.makespan_s.max(end.since(zero).seconds());
     }
     let count = days.iter().map(|day| day.jobs).sum::<f64>().max(1.0);

@@ -1,7 +1,8 @@
 //! A task: an environment, the episodes to learn from and the episodes to be judged by, played by a model or by a rule.
 
-use crate::environment::batch::{Batch, BatchTrace, Choosing, Sequences};
+use crate::environment::batch::{self, Batch, BatchTrace, Choosing, Sequences};
 use crate::environment::classroom_compat::{self, ClassroomCompat};
+use crate::environment::queue::{self, Cost, Play};
 use crate::environment::{BadChoice, Environment, Outcome, best_legal};
 use crate::features;
 use crate::model::{Model, Ranges, Use};
@@ -10,6 +11,9 @@ use rota_core::random::RandomStream;
 use rota_nn::Workspace;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
+
+/// Waiting jobs that are seen where the simulator's queue is taken step by step.
+const STEP_ROWS: usize = 128;
 
 /// What is to be made small (or large, for the reward).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +28,13 @@ pub enum Objective {
     Jct,
     /// Mean bounded slowdown.
     Bsld,
+    /// Energy of GPUs while jobs hold them.
+    Energy,
 }
 
 impl Objective {
     /// The words that name one.
-    pub const WORDS: [&'static str; 5] = ["reward", "wait", "makespan", "jct", "bsld"];
+    pub const WORDS: [&'static str; 6] = ["reward", "wait", "makespan", "jct", "bsld", "energy"];
 
     /// The number to be made small.
     pub fn cost(self, outcome: &Outcome) -> f64 {
@@ -38,6 +44,18 @@ impl Objective {
             Self::Makespan => outcome.makespan_s,
             Self::Jct => outcome.jct_mean_s,
             Self::Bsld => outcome.bsld_mean,
+            Self::Energy => outcome.energy_kwh.unwrap_or(0.0),
+        }
+    }
+
+    /// What single steps of the simulator's queue are punished for.
+    fn of_steps(self) -> Cost {
+        match self {
+            Self::Reward | Self::Wait => Cost::Wait,
+            Self::Makespan => Cost::Makespan,
+            Self::Jct => Cost::Jct,
+            Self::Bsld => Cost::Bsld,
+            Self::Energy => Cost::Energy,
         }
     }
 
@@ -50,7 +68,7 @@ impl Objective {
 impl FromStr for Objective {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let all = [Self::Reward, Self::Wait, Self::Makespan, Self::Jct, Self::Bsld];
+        let all = [Self::Reward, Self::Wait, Self::Makespan, Self::Jct, Self::Bsld, Self::Energy];
         let found = Self::WORDS.iter().position(|word| *word == text).map(|place| all[place]);
         found.ok_or_else(|| format!("`{text}` is not one of {}", Self::WORDS.join(", ")))
     }
@@ -92,9 +110,6 @@ pub enum TaskError {
     /// The scenario cannot be simulated.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// The algorithm needs single steps.
-    #[error("this environment is played whole, by the simulator: train it with `--algo es`")]
-    NoSteps,
 }
 
 impl Task {
@@ -112,16 +127,38 @@ impl Task {
         Use { pass, estimates: true, ..Use::default() }
     }
 
-    /// The environment, where it can be taken step by step.
-    pub fn environment(&self, episodes: Episodes) -> Option<Box<dyn Environment>> {
+    /// The features of a row, where the task is taken step by step.
+    pub fn step_features(&self) -> &'static [&'static str] {
         match self {
-            Self::ClassroomCompat { gpus } => Some(Box::new(ClassroomCompat::new(*gpus))),
+            Self::Simulated(scenario) => queue::features_of(scenario),
+            Self::ClassroomCompat { .. } | Self::Batch { .. } => self.features(),
+        }
+    }
+
+    /// The environment that is taken step by step. In the simulator's queue the best job that fits is started at once, as the policy `learned`
+    /// does it.
+    pub fn environment(
+        &self,
+        episodes: Episodes,
+        objective: Objective,
+        estimates: bool,
+    ) -> Result<Box<dyn Environment>, TaskError> {
+        match self {
+            Self::ClassroomCompat { gpus } => Ok(Box::new(ClassroomCompat::new(*gpus))),
             Self::Batch { trace, choosing } => {
                 let sequences = if episodes == Episodes::Judging { Sequences::Published } else { Sequences::Drawn };
-                Some(Box::new(Batch::new(Arc::clone(trace), *choosing, sequences)))
+                Ok(Box::new(Batch::new(Arc::clone(trace), *choosing, sequences)))
             }
-            Self::Simulated(_) => None,
+            Self::Simulated(scenario) => {
+                let play = Play { cost: objective.of_steps(), jobs_seen: STEP_ROWS, estimates, may_wait: false };
+                Ok(queue::environment(scenario, episodes, play)?)
+            }
         }
+    }
+
+    /// The same where rewards do not matter.
+    fn plain(&self, episodes: Episodes) -> Result<Box<dyn Environment>, TaskError> {
+        self.environment(episodes, Objective::Reward, true)
     }
 
     /// Plays an episode by the highest score. Gives the number of steps too (of jobs, where the simulator plays).
@@ -141,7 +178,13 @@ impl Task {
             let outcome = scenario.play_model(model, seed, episodes, ranges)?;
             return Ok((outcome, scenario.bound(seed, episodes)?.jobs.len() as u64));
         }
-        let mut environment = self.environment(episodes).ok_or(TaskError::NoSteps)?;
+        if let (Self::Batch { trace, choosing }, None) = (self, ranges) {
+            let sequences = if episodes == Episodes::Judging { Sequences::Published } else { Sequences::Drawn };
+            if let Some(played) = batch::play_linear(trace, *choosing, sequences, seed, &model.network) {
+                return Ok(played);
+            }
+        }
+        let mut environment = self.plain(episodes)?;
         let mut workspace = Workspace::default();
         environment.reset(seed);
         let mut steps = 0;
@@ -175,7 +218,7 @@ impl Task {
         if let Self::Simulated(scenario) = self {
             return Ok(scenario.play_policy(rule, seed, episodes)?);
         }
-        let mut environment = self.environment(episodes).ok_or(TaskError::NoSteps)?;
+        let mut environment = self.plain(episodes)?;
         let rules = environment.rules();
         let number = rules.iter().position(|known| *known == rule);
         let number = number.ok_or_else(|| TaskError::UnknownRule { given: rule.to_owned(), known: rules.join(", ") })?;

@@ -1,10 +1,12 @@
 //! Environments taken step by step: the simulator's queue, and many environments in one set of arrays.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use proptest::prelude::*;
 use rota_core::random::RandomStream;
-use rota_core::{Cluster, Job, Span, ThroughputTable, Time, Workload};
+use rota_core::{Cluster, Job, Score, Span, ThroughputTable, Time, Workload};
+use rota_learn::environment::classroom::Classroom as FastClassroom;
 use rota_learn::environment::classroom_compat::ClassroomCompat;
-use rota_learn::environment::queue::{Cost, JOBS_SEEN, Queue};
+use rota_learn::environment::queue::{self, Cost, JOBS_SEEN, Play, Queue};
 use rota_learn::environment::vector::{AtEnd, OUTCOME_NAMES, StepError, Vector};
 use rota_learn::environment::{BadChoice, Environment, Outcome, Step};
 use rota_learn::simulated::{Episodes, Scenario};
@@ -15,11 +17,13 @@ fn scenario() -> Scenario {
     Scenario::classroom(Cluster::from_spec("t4:4", 4).unwrap(), SimOptions::default())
 }
 
+const PLAY: Play = Play { cost: Cost::Wait, jobs_seen: JOBS_SEEN, estimates: true, may_wait: true };
+
 fn classroom(cost: Cost) -> Queue {
-    Queue::new(scenario(), Episodes::Training, cost, JOBS_SEEN, true).unwrap()
+    Queue::new(scenario(), Episodes::Training, Play { cost, ..PLAY }).unwrap()
 }
 
-fn play(environment: &mut Queue, rule: &str, seed: u64) -> (f64, Outcome, u64) {
+fn play(environment: &mut dyn Environment, rule: &str, seed: u64) -> (f64, Outcome, u64) {
     let number = environment.rules().iter().position(|known| *known == rule).unwrap();
     let mut stream = RandomStream::new(seed, "rule");
     environment.reset(seed);
@@ -54,6 +58,7 @@ fn rewards_add_up_to_the_figure_and_every_task_is_started_once() {
         (Cost::Jct, |outcome| outcome.jct_mean_s),
         (Cost::Makespan, |outcome| outcome.makespan_s),
         (Cost::Energy, |outcome| outcome.energy_kwh.unwrap() * 1000.0),
+        (Cost::Bsld, |outcome| outcome.bsld_mean),
     ] {
         let mut environment = classroom(cost);
         for seed in 0..5 {
@@ -75,7 +80,7 @@ fn a_row_is_legal_only_if_the_job_starts_and_an_illegal_choice_changes_nothing()
     workload.finish();
     let cluster = Cluster::from_spec("gpu:3", 3).unwrap();
     let scenario = Scenario::trace(workload, ThroughputTable::default(), 3, cluster, SimOptions::default());
-    let mut environment = Queue::new(scenario, Episodes::Judging, Cost::Makespan, 8, true).unwrap();
+    let mut environment = Queue::new(scenario, Episodes::Judging, Play { cost: Cost::Makespan, jobs_seen: 8, ..PLAY }).unwrap();
     // Nothing runs and nothing is to come: waiting would last for ever.
     assert_eq!(environment.view().legal, [false, true, true, true]);
     let rows = environment.view().rows.to_vec();
@@ -98,7 +103,7 @@ fn a_trace_with_a_job_that_fits_nowhere_is_refused() {
     workload.finish();
     let cluster = Cluster::from_spec("gpu:3", 3).unwrap();
     let scenario = Scenario::trace(workload, ThroughputTable::default(), 1, cluster, SimOptions::default());
-    let error = Queue::new(scenario, Episodes::Training, Cost::Wait, 8, true).err().unwrap();
+    let error = Queue::new(scenario, Episodes::Training, Play { jobs_seen: 8, ..PLAY }).err().unwrap();
     assert!(error.to_string().contains("a gang of 9 does not fit"), "{error}");
 }
 
@@ -152,4 +157,86 @@ fn bad_actions_are_told_and_change_nothing() {
     }
     let ended = vector.terminated.iter().position(|ended| *ended == 1).unwrap();
     assert_eq!(vector.step(&[0, 1, 0]), Err(StepError::Over { environment: ended }));
+}
+
+fn near(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-6 * one.abs().max(1.0)
+}
+
+fn assert_same_view(fast: &dyn Environment, slow: &dyn Environment, about: &str) {
+    let (fast, slow) = (fast.view(), slow.view());
+    assert_eq!(fast.legal, slow.legal, "{about}");
+    assert_eq!(fast.rows.len(), slow.rows.len(), "{about}");
+    for (place, (fast, slow)) in fast.rows.iter().zip(slow.rows).enumerate() {
+        assert!((fast - slow).abs() <= 2e-6, "{about}, number {place}: {fast} {slow}");
+    }
+}
+
+fn same_outcome(fast: &Outcome, slow: &Outcome) -> bool {
+    let figures = |outcome: &Outcome| {
+        [
+            outcome.reward,
+            outcome.wait_mean_s,
+            outcome.makespan_s,
+            outcome.bsld_mean,
+            outcome.jct_mean_s,
+            outcome.energy_kwh.unwrap(),
+        ]
+    };
+    figures(fast).into_iter().zip(figures(slow)).all(|(fast, slow)| near(fast, slow)) && fast.lost == slow.lost
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Whatever is chosen, the fast classroom shows and gives what the simulator shows and gives.
+    #[test]
+    fn the_fast_classroom_is_the_simulators(
+        seed in any::<u64>(), gpus in 1_u32..=8, cost in 0_usize..5, may_wait in any::<bool>(), best_fit in any::<bool>(), kind in 0_usize..3,
+    ) {
+        let cost = Cost::WORDS[cost].parse::<Cost>().unwrap();
+        let score = if best_fit { Score::BestFit } else { Score::Consolidate };
+        let options = SimOptions { score, ..SimOptions::default() };
+        // The memory of these differs: 24, 16 and 16 GiB, and so does their power.
+        let cluster = Cluster::from_spec(&format!("{}:{gpus}", ["gpu", "t4", "v100"][kind]), 8).unwrap();
+        let fast = FastClassroom::new(&Classroom::default(), &cluster, &options, cost, may_wait);
+        prop_assume!(fast.is_some());
+        let mut fast = fast.unwrap();
+        let scenario = Scenario::classroom(cluster, options);
+        let mut slow = Queue::new(scenario, Episodes::Training, Play { cost, may_wait, ..PLAY }).unwrap();
+        prop_assert_eq!(fast.features(), slow.features());
+        let mut stream = RandomStream::new(seed, "choices");
+        fast.reset(seed);
+        slow.reset(seed);
+        for number in 0.. {
+            assert_same_view(&fast, &slow, &format!("before step {number}"));
+            let rule = stream.below(3) as usize;
+            let mut same = stream.clone();
+            let choice = fast.choice_of(rule, &mut stream);
+            prop_assert_eq!(choice, slow.choice_of(rule, &mut same));
+            let (ours, theirs) = (fast.step(choice).unwrap(), slow.step(choice).unwrap());
+            prop_assert!(near(ours.reward, theirs.reward), "step {}: {:?} {:?}", number, ours, theirs);
+            prop_assert_eq!(ours.done, theirs.done);
+            if ours.done {
+                break;
+            }
+        }
+        assert_same_view(&fast, &slow, "at the end");
+        prop_assert!(same_outcome(&fast.outcome(), &slow.outcome()), "{:?} {:?}", fast.outcome(), slow.outcome());
+    }
+}
+
+#[test]
+fn a_classroom_is_played_by_the_fast_environment_where_it_can_be() {
+    let of = |spec: &str, per_node, options| {
+        let cluster = Cluster::from_spec(spec, per_node).unwrap();
+        FastClassroom::new(&Classroom::default(), &cluster, &options, Cost::Wait, true).is_some()
+    };
+    let usual = SimOptions::default();
+    assert!(of("gpu:4", 8, usual));
+    assert!(!of("gpu:4", 2, usual), "two nodes");
+    assert!(!of("gpu:2,t4:2", 8, usual), "two types");
+    assert!(!of("gpu:4", 8, SimOptions { score: Score::Random, ..usual }), "another placement");
+    let played = queue::environment(&scenario(), Episodes::Training, PLAY).unwrap();
+    assert_eq!(played.features(), rota_learn::environment::classroom::FEATURES);
 }

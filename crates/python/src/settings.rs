@@ -4,7 +4,7 @@ use rota_core::{Cluster, Span};
 use rota_learn::environment::Environment;
 use rota_learn::environment::batch::{Batch, BatchTrace, Choosing, Sequences};
 use rota_learn::environment::classroom_compat::ClassroomCompat;
-use rota_learn::environment::queue::{Cost, JOBS_SEEN, Queue};
+use rota_learn::environment::queue::{self, Cost, JOBS_SEEN, Play};
 use rota_learn::environment::vector::{AtEnd, Vector};
 use rota_learn::simulated::{Episodes, Scenario};
 use rota_sim::{Restart, SimOptions};
@@ -158,7 +158,7 @@ impl Settings {
         }
         let (episodes, estimates) = (self.episodes(), self.estimates.unwrap_or(true));
         let make = move || -> Result<Box<dyn Environment>, SettingsError> {
-            Ok(Box::new(Queue::new(scenario.clone(), episodes, cost, jobs_seen, estimates).map_err(wrong)?))
+            queue::environment(&scenario, episodes, Play { cost, jobs_seen, estimates, may_wait: true }).map_err(wrong)
         };
         Ok((Box::new(make), jobs_seen + 1))
     }

@@ -2,6 +2,7 @@
 //! tests of the Python package load.
 #![expect(unsafe_code, reason = "a C interface is called with pointers")]
 
+use rota_learn::environment::classroom::FEATURES;
 use rota_python::{
     Arrays, rota_vector_arrays, rota_vector_free, rota_vector_names, rota_vector_new, rota_vector_reset, rota_vector_step,
 };
@@ -34,7 +35,7 @@ fn environments_are_made_stepped_and_freed() {
         let mut arrays = std::mem::MaybeUninit::<Arrays>::uninit();
         rota_vector_arrays(vector, arrays.as_mut_ptr());
         let arrays = arrays.assume_init();
-        assert_eq!((arrays.environments, arrays.rows, arrays.features), (3, 51, rota_learn::features::COUNT as u64));
+        assert_eq!((arrays.environments, arrays.rows, arrays.features), (3, 51, FEATURES.len() as u64));
         rota_vector_names(vector, room.as_mut_ptr(), ROOM);
         assert!(text(&room).starts_with(r#"[["log_wait","#), "{}", text(&room));
         let mut ended = 0;

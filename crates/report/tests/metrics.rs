@@ -230,7 +230,8 @@ fn summary_json_keeps_its_names_and_order() {
     let json = serde_json::to_string(&summarise(&run, &bound, &meta("hand"))).unwrap();
     let names = "policy mechanism seed jobs completed failed makespan_s jct_mean_s jct_p50_s jct_p90_s jct_p99_s wait_mean_s wait_p99_s \
                  turnaround_mean_s throughput_jobs_per_h utilisation energy_kwh cost_usd preemptions ftf_worst ftf_unfair_fraction \
-                 slo_violations allocations allocation_seconds_mean allocation_seconds_max wall_seconds events bsld_mean";
+                 slo_violations allocations allocation_seconds_mean allocation_seconds_max wall_seconds events bsld_mean \
+                 ftf_bounded_worst";
     let mut rest = json.as_str();
     for name in names.split_whitespace() {
         let wanted = format!("\"{name}\":");

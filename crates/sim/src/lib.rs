@@ -5,10 +5,12 @@
 
 mod ends;
 mod outcome;
+mod restraints;
 mod world;
 
 pub use ends::Ends;
 pub use outcome::{carry_out, end_of};
+pub use restraints::{RestrainedWorld, Restraints};
 pub use rota_engine::{Restart, Tally};
 pub use world::SimulatedWorld;
 

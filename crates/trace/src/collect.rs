@@ -4,7 +4,7 @@
 use crate::clock::moment_text;
 use crate::error::{Fault, Problem, TraceError, excerpt};
 use crate::{Format, Loaded, ReadOptions};
-use rota_core::{Dependency, DependencyCondition, Job, JobId, Names, Time, Workload};
+use rota_core::{Dependency, DependencyCondition, Job, JobId, Names, Span, Time, Workload};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Bad lines kept with their message; later ones are only counted.
@@ -32,6 +32,8 @@ pub(crate) struct Collector {
     labels: HashMap<Box<str>, u32>,
     has_numeric_label: bool,
     waiting: Vec<(u32, Vec<NamedDependency>)>,
+    /// How long jobs waited in the log, by their lines.
+    waits: HashMap<u32, Span>,
     rows: u32,
     line: u32,
 }
@@ -51,6 +53,7 @@ impl Collector {
             labels: HashMap::new(),
             has_numeric_label: false,
             waiting: Vec::new(),
+            waits: HashMap::new(),
             rows: 0,
             line: 0,
         }
@@ -93,6 +96,11 @@ impl Collector {
     /// A job left out for a good reason, such as `without GPUs`.
     pub fn leave_out(&mut self, reason: &'static str) {
         *self.left_out.entry(reason).or_default() += 1;
+    }
+
+    /// How long the job of this line waited in the log.
+    pub fn note_wait(&mut self, wait: Span) {
+        self.waits.insert(self.line, wait);
     }
 
     /// Something the user should know about how the file was read.
@@ -287,8 +295,8 @@ impl Collector {
         }
         let mut workload = Workload { source: self.source_name, names: self.names, jobs: self.jobs };
         workload.finish();
-        let Self { format, skipped, skipped_count, notes, .. } = self;
-        Ok(Loaded { workload, format, skipped, skipped_count, zero_second, notes })
+        let Self { format, skipped, skipped_count, notes, waits, .. } = self;
+        Ok(Loaded { workload, format, skipped, skipped_count, zero_second, notes, waits })
     }
 }
 

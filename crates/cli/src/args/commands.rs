@@ -1,6 +1,9 @@
 //! The commands of `rota`.
 
-use super::{AdaptArgs, AllocArgs, LearnArgs, PoliciesArgs, PredictArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs};
+use super::{
+    AdaptArgs, AllocArgs, ImportArgs, LearnArgs, PoliciesArgs, PredictArgs, SimArgs, SweepArgs, ThroughputsArgs, TraceArgs,
+    WhatIfArgs,
+};
 use crate::live::args::{
     BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DemoArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs,
     LogsArgs, NodeArgs, NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs,
@@ -60,7 +63,7 @@ const TOPICS: &[(&str, &[&str])] = &[
     ("Change jobs", &["cancel", "hold", "release", "retry", "priority"]),
     ("Look back", &["report", "history", "record"]),
     ("Look after the queue", &["policy", "drain", "resume", "token", "notify", "config", "backup", "restore", "check"]),
-    ("Simulate and learn", &["sim", "sweep", "trace", "policies", "alloc", "throughputs", "learn", "adapt"]),
+    ("Simulate and learn", &["whatif", "sim", "sweep", "trace", "import", "policies", "alloc", "throughputs", "learn", "adapt"]),
     ("Set up the shell", &["completions", "man"]),
 ];
 
@@ -98,10 +101,15 @@ const WIDTH_MAX: usize = 100;
 pub enum Command {
     /// Simulate policies on a workload and compare them
     Sim(SimArgs),
+    /// Say what other policies, GPUs or habits would have changed about past jobs
+    #[command(name = "whatif")]
+    WhatIf(WhatIfArgs),
     /// Simulate a grid of policies, clusters, loads and seeds on all cores
     Sweep(SweepArgs),
     /// Look into, convert and generate traces
     Trace(TraceArgs),
+    /// Turn the accounts of a cluster manager into a trace
+    Import(ImportArgs),
     /// Divide the GPUs' time among jobs once, with a proof of how good the division is
     Alloc(AllocArgs),
     /// Look into and convert throughput tables, measure speeds, and estimate what was not measured

@@ -38,7 +38,7 @@ pub struct EnvArgs {
     /// `classroom`, `classroom-compat`, `swf-compat:FILE` or `trace:FILE`
     #[arg(long, value_name = "ENV")]
     pub env: String,
-    /// The cluster [default: gpu:4 for the classroom, gpu:256 for swf-compat; `trace` needs one]
+    /// The cluster [default: gpu:4 for the classroom, what the head of the file says or 256 processors for swf-compat; `trace` needs one]
     #[arg(long, value_name = "SPEC")]
     pub cluster: Option<String>,
     /// GPUs on each node of a cluster given as TYPE:COUNT
@@ -83,7 +83,7 @@ pub enum AlgorithmWord {
 pub struct TrainArgs {
     #[command(flatten)]
     pub env: EnvArgs,
-    /// The algorithm; environments that the simulator plays (classroom, trace) are trained with `es`
+    /// The algorithm; `es` plays whole episodes, the others learn from single steps
     #[arg(long, value_enum, default_value = "es")]
     pub algo: AlgorithmWord,
     /// What to make small (or large: reward) [default: reward for classroom-compat, bsld for swf-compat, wait otherwise]
@@ -92,6 +92,9 @@ pub struct TrainArgs {
     /// How much a second of the makespan counts beside the objective
     #[arg(long, value_name = "W", default_value_t = 0.0, value_parser = seconds)]
     pub makespan_weight: f64,
+    /// With --objective energy: how much longer the mean completion time may become under power limits, as a part of it
+    #[arg(long, value_name = "PART", default_value_t = 0.1, value_parser = seconds)]
+    pub jct_slack: f64,
     /// Steps of the environment to learn from (jobs, where the simulator plays) [default: 50,000 for classroom-compat, 20 million for
     /// swf-compat, 4 million otherwise]
     #[arg(long, value_name = "N")]
@@ -115,10 +118,10 @@ pub struct TrainArgs {
     /// Episodes that the best checkpoint is chosen by
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..))]
     pub validation: u64,
-    /// With trace: a better job may take GPUs from a running one
+    /// With classroom, trace and es: a better job may take GPUs from a running one
     #[arg(long)]
     pub preempt: bool,
-    /// With classroom and trace: the best job that does not fit holds a reservation, which others may not delay
+    /// With classroom, trace and es: the best job that does not fit holds a reservation, which others may not delay
     #[arg(long, conflicts_with = "preempt")]
     pub reserve: bool,
     /// Do not show the model how long jobs are estimated to run
@@ -174,9 +177,12 @@ pub struct EvalArgs {
 pub struct BenchArgs {
     #[command(flatten)]
     pub env: EnvArgs,
-    /// Episodes to play
-    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub episodes: u64,
+    /// Episodes to play [default: as many as two CPU seconds are enough for]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub episodes: Option<u64>,
+    /// With classroom and trace: waiting jobs that are seen
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub jobs_seen: u64,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,

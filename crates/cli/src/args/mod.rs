@@ -10,6 +10,7 @@ mod predict;
 mod simulate;
 mod throughputs;
 mod traces;
+mod whatif;
 
 pub use adapt::{
     AdaptArgs, AdaptBenchArgs, AdaptEvaluateArgs, AdaptLearnArgs, AdaptPlotArgs, AdaptRunArgs, AdaptSweepArgs, AdaptVerb,
@@ -25,4 +26,7 @@ pub use throughputs::{
     ConvertThroughputsArgs, EstimateThroughputsArgs, LiveThroughputsArgs, MeasureThroughputsArgs, MeasuredKind,
     ShowThroughputsArgs, ThroughputsArgs, ThroughputsCommand,
 };
-pub use traces::{ConvertArgs, GenArgs, InfoArgs, RunTraceArgs, TraceArgs, TraceCommand, WrittenFormat};
+pub use traces::{
+    ConvertArgs, GenArgs, ImportArgs, ImportSource, InfoArgs, RunTraceArgs, SacctArgs, TraceArgs, TraceCommand, WrittenFormat,
+};
+pub use whatif::{SharingWord, WhatIfArgs};

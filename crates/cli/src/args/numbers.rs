@@ -32,3 +32,8 @@ pub fn window(text: &str) -> Result<(u32, u32), String> {
         .filter(|(first, last)| first <= last)
         .ok_or_else(|| "give FIRST:LAST, two job ids in order, such as 200:499".to_owned())
 }
+
+/// A factor of growth.
+pub fn factor(text: &str) -> Result<f64, String> {
+    number(text, 0.01, 100.0)
+}

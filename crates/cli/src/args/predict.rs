@@ -39,6 +39,9 @@ pub struct PredictArgs {
     /// With --score: how often lengths are drawn for one prediction
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub draws: u32,
+    /// With --score: predict as if no more jobs came
+    #[arg(long, requires = "score")]
+    pub no_arrivals: bool,
     /// With --cluster: GPUs on each node
     #[arg(long, value_name = "N", default_value_t = 8, requires = "cluster", value_parser = clap::value_parser!(u32).range(1..))]
     pub gpus_per_node: u32,

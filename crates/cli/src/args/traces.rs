@@ -150,3 +150,56 @@ pub struct GenArgs {
     #[arg(long, value_enum)]
     pub to: Option<WrittenFormat>,
 }
+
+/// `rota import`.
+#[derive(Args)]
+pub struct ImportArgs {
+    #[command(subcommand)]
+    pub source: ImportSource,
+}
+
+/// Where the jobs come from.
+#[derive(Subcommand)]
+pub enum ImportSource {
+    /// Turn what Slurm's accounting has recorded into a trace
+    #[command(after_help = "\
+First it says how well a simulation of the same jobs repeats what Slurm did. Without --cluster that is on the smallest cluster that
+could have run them.
+
+Examples:
+  rota import sacct -o year.csv                                      asks sacct for the last year
+  rota import sacct log.txt -o year.csv --cluster v100:32,a100:16    a file, and the GPUs of the cluster
+  sacct -a -D -X -P -S now-30days -o JobID,User,Account,State,Submit,Start,End,ElapsedRaw,TimelimitRaw,AllocTRES,ReqTRES > log.txt")]
+    Sacct(SacctArgs),
+}
+
+/// `rota import sacct`.
+#[derive(Args)]
+pub struct SacctArgs {
+    /// Output of `sacct -P`; without it sacct is asked
+    pub file: Option<PathBuf>,
+    /// Where to write the trace; its ending (.csv, .toml, .swf) tells the format
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// The cluster that the jobs ran on, for the replay
+    #[arg(long, value_name = "SPEC")]
+    pub cluster: Option<String>,
+    /// GPUs on each node of the replay's cluster
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    pub gpus_per_node: u32,
+    /// From when on sacct is asked for jobs, in Slurm's words
+    #[arg(long, value_name = "TIME", default_value = "now-365days", conflicts_with = "file")]
+    pub since: String,
+    /// Until when
+    #[arg(long, value_name = "TIME", default_value = "now", conflicts_with = "file")]
+    pub until: String,
+    /// The folder with Slurm's programs
+    #[arg(long, value_name = "DIR", conflicts_with = "file")]
+    pub bin_dir: Option<PathBuf>,
+    /// Skip bad lines, and list them
+    #[arg(long)]
+    pub skip_bad: bool,
+    /// Print the fidelity and the counts as JSON
+    #[arg(long)]
+    pub json: bool,
+}

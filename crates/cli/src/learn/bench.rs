@@ -4,8 +4,10 @@ use super::environment;
 use crate::args::BenchArgs;
 use crate::output::{print, print_json};
 use rota_core::random::RandomStream;
+use rota_learn::environment::Environment;
+use rota_learn::environment::queue::{self, Cost, Play};
 use rota_learn::simulated::Episodes;
-use rota_learn::task::Task;
+use rota_learn::task::{Objective, Task};
 use rota_nn::{Activation, Network, Workspace};
 use serde::Serialize;
 
@@ -13,6 +15,9 @@ use serde::Serialize;
 const HIDDEN: [usize; 1] = [16];
 /// Calls that one measurement of inference is the mean of.
 const CALLS: u32 = 2000;
+
+/// How long it is played where no number of episodes is given.
+const CPU_SECONDS: f64 = 2.0;
 
 #[derive(Serialize)]
 struct Figures {
@@ -26,14 +31,13 @@ struct Figures {
 
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let chosen = environment::task(&args.env)?;
-    let before = cpu_seconds();
-    let steps = play(&chosen.task, args.episodes)?;
-    let spent = (cpu_seconds() - before).max(1e-9);
+    let mut played = environment(&chosen.task, args)?;
+    let Played { episodes, steps, cpu_seconds } = play(&mut *played, args.episodes)?;
     let figures = Figures {
         env: args.env.env.clone(),
-        episodes: args.episodes,
+        episodes,
         steps,
-        steps_per_cpu_second: steps as f64 / spent,
+        steps_per_cpu_second: steps as f64 / cpu_seconds.max(1e-9),
         inference_us_16: inference_us(16)?,
         inference_us_128: inference_us(128)?,
     };
@@ -46,29 +50,51 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     ))
 }
 
-/// Plays by legal choices at random, or first come, first served where the simulator plays. Gives the steps taken (jobs, there).
-fn play(task: &Task, episodes: u64) -> anyhow::Result<u64> {
-    let mut steps = 0;
-    if let Task::Simulated(scenario) = task {
-        for seed in 0..episodes {
-            scenario.play_policy("fcfs:backfill=greedy", seed, Episodes::Training)?;
-            steps += scenario.bound(seed, Episodes::Training)?.jobs.len() as u64;
+fn environment(task: &Task, args: &BenchArgs) -> anyhow::Result<Box<dyn Environment>> {
+    let jobs_seen = args.jobs_seen as usize;
+    Ok(match task {
+        Task::Simulated(scenario) => {
+            let play = Play { cost: Cost::Jct, jobs_seen, estimates: true, may_wait: true };
+            queue::environment(scenario, Episodes::Training, play)?
         }
-        return Ok(steps);
-    }
-    let Some(mut environment) = task.environment(Episodes::Training) else { return Ok(0) };
+        _ => task.environment(Episodes::Training, Objective::Reward, true)?,
+    })
+}
+
+/// What was played, and in what time.
+struct Played {
+    episodes: u64,
+    steps: u64,
+    cpu_seconds: f64,
+}
+
+/// Plays by legal choices at random: so many episodes, or for a while.
+fn play(environment: &mut dyn Environment, episodes: Option<u64>) -> anyhow::Result<Played> {
     let mut stream = RandomStream::new(0, "bench");
-    for seed in 0..episodes {
-        environment.reset(seed);
-        loop {
-            let rows = environment.view().legal.len() as u64;
-            steps += 1;
-            if environment.step(stream.below(rows) as usize)?.done {
-                break;
-            }
+    let random = environment.rules().iter().position(|rule| *rule == "random");
+    let mut played = Played { episodes: 0, steps: 0, cpu_seconds: 0.0 };
+    environment.reset(0);
+    let before = cpu_seconds();
+    loop {
+        let choice = match random {
+            Some(rule) => environment.choice_of(rule, &mut stream),
+            None => stream.below(environment.view().legal.len() as u64) as usize,
+        };
+        let is_done = environment.step(choice)?.done;
+        played.steps += 1;
+        played.episodes += u64::from(is_done);
+        let is_enough = match episodes {
+            Some(episodes) => played.episodes == episodes,
+            None => played.steps.is_multiple_of(1024) && cpu_seconds() - before >= CPU_SECONDS,
+        };
+        if is_enough {
+            played.cpu_seconds = cpu_seconds() - before;
+            return Ok(played);
+        }
+        if is_done {
+            environment.reset(played.episodes);
         }
     }
-    Ok(steps)
 }
 
 fn inference_us(rows: usize) -> anyhow::Result<f64> {

@@ -3,7 +3,7 @@
 use crate::args::EnvArgs;
 use crate::inputs::{load_cluster, load_table};
 use anyhow::Context;
-use rota_core::{Span, Workload};
+use rota_core::{Cluster, Span, Workload};
 use rota_learn::environment::batch::{BatchTrace, Choosing};
 use rota_learn::simulated::Scenario;
 use rota_learn::task::{Objective, Task};
@@ -22,6 +22,17 @@ pub struct Chosen {
     pub steps: u64,
 }
 
+/// The cluster of an environment.
+pub fn cluster(args: &EnvArgs) -> anyhow::Result<Cluster> {
+    let kind = args.env.split_once(':').map_or(args.env.as_str(), |(kind, _)| kind);
+    let usual = match kind {
+        "trace" => None,
+        _ => Some("gpu:4"),
+    };
+    let spec = args.cluster.as_deref().or(usual).context("--env trace needs a cluster: give --cluster")?;
+    load_cluster(spec, args.gpus_per_node)
+}
+
 /// The task of an environment.
 pub fn task(args: &EnvArgs) -> anyhow::Result<Chosen> {
     let (kind, file) = args.env.split_once(':').map_or((args.env.as_str(), None), |(kind, file)| (kind, Some(Path::new(file))));
@@ -33,13 +44,12 @@ pub fn task(args: &EnvArgs) -> anyhow::Result<Chosen> {
     }
     match (kind, file) {
         ("classroom", None) => {
-            let cluster = load_cluster(args.cluster.as_deref().unwrap_or("gpu:4"), args.gpus_per_node)?;
+            let cluster = cluster(args)?;
             let scenario = Scenario::classroom(cluster, options(args)?);
             Ok(Chosen { task: Task::Simulated(Box::new(scenario)), objective: Objective::Wait, episodes: 200, steps: 4_000_000 })
         }
         ("classroom-compat", None) => {
-            let cluster = load_cluster(args.cluster.as_deref().unwrap_or("gpu:4"), args.gpus_per_node)?;
-            let task = Task::ClassroomCompat { gpus: cluster.gpus.len() };
+            let task = Task::ClassroomCompat { gpus: cluster(args)?.gpus.len() };
             Ok(Chosen { task, objective: Objective::Reward, episodes: 200, steps: 50_000 })
         }
         ("swf-compat", Some(file)) => batch(args, file),
@@ -56,10 +66,31 @@ fn options(args: &EnvArgs) -> anyhow::Result<SimOptions> {
     Ok(SimOptions { score: args.place.parse()?, restart, ..SimOptions::default() })
 }
 
+/// The processors of a machine whose trace does not say.
+const PROCESSORS: u32 = 256;
+
+/// The processors that the head of a trace in the Standard Workload Format tells: `; MaxProcs: 256`, or else `; MaxNodes: 256`.
+fn processors_told(file: &Path) -> anyhow::Result<Option<u32>> {
+    let text = std::fs::read(file).with_context(|| file.display().to_string())?;
+    let head = text.split(|byte| *byte == b'\n').map(String::from_utf8_lossy).take_while(|line| line.starts_with(';'));
+    let head = head.collect::<Vec<_>>();
+    let told = |wanted: &str| {
+        head.iter().find_map(|line| {
+            let (word, value) = line.trim_start_matches([';', ' ', '\t']).split_once(':')?;
+            let count = value.trim().parse::<u32>().ok()?;
+            (word.trim() == wanted && count > 0).then_some(count)
+        })
+    };
+    Ok(told("MaxProcs").or_else(|| told("MaxNodes")))
+}
+
 fn batch(args: &EnvArgs, file: &Path) -> anyhow::Result<Chosen> {
     let loaded = rota_trace::read(file, &ReadOptions::default())?;
-    let cluster = load_cluster(args.cluster.as_deref().unwrap_or("gpu:256"), args.gpus_per_node)?;
-    let trace = Arc::new(BatchTrace::new(&loaded, cluster.gpus.len() as u32)?);
+    let processors = match &args.cluster {
+        None => processors_told(file)?.unwrap_or(PROCESSORS),
+        Some(_) => cluster(args)?.gpus.len() as u32,
+    };
+    let trace = Arc::new(BatchTrace::new(&loaded, processors)?);
     let choosing = match (args.backfill, args.resort) {
         (true, _) => Choosing::CommitWithBackfill,
         (false, true) => Choosing::Resort,
@@ -69,8 +100,7 @@ fn batch(args: &EnvArgs, file: &Path) -> anyhow::Result<Chosen> {
 }
 
 fn trace(args: &EnvArgs, file: &Path) -> anyhow::Result<Chosen> {
-    let spec = args.cluster.as_deref().context("--env trace needs a cluster: give --cluster")?;
-    let cluster = load_cluster(spec, args.gpus_per_node)?;
+    let cluster = cluster(args)?;
     let table = load_table(None)?;
     let mut workload = rota_trace::read_with(file, &ReadOptions::default(), &table)?.workload;
     if let Some((first, last)) = args.window {

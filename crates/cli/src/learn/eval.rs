@@ -1,6 +1,6 @@
 //! `rota learn eval`.
 
-use super::{chart, environment};
+use super::{chart, environment, power};
 use crate::args::{EnvArgs, EvalArgs};
 use crate::output::{print, print_json, write_file};
 use rota_learn::evaluate::{Player, Score, evaluate};
@@ -19,7 +19,8 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<()> {
     let mut players = Vec::new();
     for path in &args.model {
         let model = Model::read(path, chosen.task.features())?;
-        players.push(Player::Model(path.display().to_string(), Arc::new(model)));
+        let own = power::task_of(&model, &chosen.task)?;
+        players.push(Player::Model(path.display().to_string(), Arc::new(model), own));
     }
     players.extend(args.against.iter().cloned().map(Player::Rule));
     for pattern in &args.tune {
@@ -84,6 +85,7 @@ fn shown(scores: &[Score], objective: Objective) -> Vec<(String, [f64; 3])> {
         Objective::Makespan => [score.makespan_mean_s_low, score.makespan_mean_s, score.makespan_mean_s_high],
         Objective::Bsld => [score.bsld_mean_low, score.bsld_mean, score.bsld_mean_high],
         Objective::Jct => [score.jct_mean_s_low, score.jct_mean_s, score.jct_mean_s_high],
+        Objective::Energy => [score.energy_kwh_low, score.energy_kwh, score.energy_kwh_high].map(|energy| energy.unwrap_or(0.0)),
     };
     scores.iter().map(|score| (score.policy.clone(), of(score))).collect()
 }
@@ -93,15 +95,20 @@ pub fn table(scores: &[Score]) -> anyhow::Result<String> {
     let width = scores.iter().map(|score| score.policy.len()).max().unwrap_or(6).max(6);
     let mut text = String::new();
     let heads = ["reward", "wait s", "makespan s", "bsld", "JCT s"];
-    writeln!(
-        text,
-        "{:<width$} {:>12} {:>12} {:>12} {:>12} {:>12} {:>6}",
-        "player", heads[0], heads[1], heads[2], heads[3], heads[4], "lost"
-    )?;
+    write!(text, "{:<width$}", "player")?;
+    heads.iter().try_for_each(|head| write!(text, " {head:>12}"))?;
+    let knows_energy = scores.iter().any(|score| score.energy_kwh.is_some());
+    if knows_energy {
+        write!(text, " {:>12}", "energy kWh")?;
+    }
+    writeln!(text, " {:>6}", "lost")?;
     for score in scores {
         let means = [score.reward_mean, score.wait_mean_s, score.makespan_mean_s, score.bsld_mean, score.jct_mean_s];
         write!(text, "{:<width$}", score.policy)?;
         means.iter().try_for_each(|mean| write!(text, " {mean:>12.2}"))?;
+        if knows_energy {
+            write!(text, " {:>12.2}", score.energy_kwh.unwrap_or(f64::NAN))?;
+        }
         writeln!(text, " {:>6}", score.lost)?;
     }
     if let [first, _, ..] = scores {
@@ -112,7 +119,7 @@ pub fn table(scores: &[Score]) -> anyhow::Result<String> {
         )?;
         for (other, metrics) in &first.paired {
             write!(text, "{other:<width$}")?;
-            for name in ["reward_mean", "wait_mean_s", "makespan_mean_s", "bsld_mean"] {
+            for name in ["reward_mean", "wait_mean_s", "makespan_mean_s", "bsld_mean", "jct_mean_s"] {
                 if let Some(interval) = metrics.get(name) {
                     write!(text, "  {name} {:.2} [{:.2}, {:.2}]", interval.mean, interval.low, interval.high)?;
                 }

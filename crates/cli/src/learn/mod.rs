@@ -4,6 +4,7 @@ mod bench;
 mod chart;
 mod environment;
 mod eval;
+mod power;
 mod shadow;
 mod train;
 

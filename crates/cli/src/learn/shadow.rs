@@ -26,7 +26,7 @@ pub fn run(args: &ShadowArgs) -> anyhow::Result<()> {
     let jobs = replay.jobs.len();
     let scenario = Scenario::trace(replay.workload, ThroughputTable::default(), jobs, replay.cluster, SimOptions::default());
     let task = Task::Simulated(Box::new(scenario));
-    let mut players = vec![Player::Model(args.model.display().to_string(), model)];
+    let mut players = vec![Player::Model(args.model.display().to_string(), model, None)];
     let others = std::iter::once(&status.policy).chain(&args.against);
     for policy in others {
         players.push(Player::Rule(policy.clone()));

@@ -1,12 +1,13 @@
 //! `rota learn train`.
 
-use super::{chart, environment};
+use super::{chart, environment, power};
 use crate::args::{AlgorithmWord, TrainArgs};
 use crate::output::{print, print_json, progress, remark, write_file};
 use rota_learn::features::RESTLESS;
 use rota_learn::model::Model;
-use rota_learn::task::Task;
+use rota_learn::task::{Objective, Task};
 use rota_learn::train::imitate::imitate;
+use rota_learn::train::power::choose;
 use rota_learn::train::ppo::Variant;
 use rota_learn::train::{Point, Settings, es, ppo, q};
 use rota_nn::{Activation, Network};
@@ -17,6 +18,9 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
         Some(word) => word.parse().map_err(|problem| anyhow::anyhow!("--objective: {problem}"))?,
         None => chosen.objective,
     };
+    if args.algo != AlgorithmWord::Es && (args.preempt || args.reserve) {
+        anyhow::bail!("--preempt and --reserve go with --algo es: single steps start jobs and stop none");
+    }
     let mut used = chosen.task.used();
     used.estimates &= !args.no_estimates;
     used.preempt = args.preempt;
@@ -25,10 +29,12 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let is_linear = args.algo == AlgorithmWord::Es && !args.env.env.starts_with("classroom");
     let is_linear = is_linear || args.algo == AlgorithmWord::Q;
     let usual = if is_linear { "none" } else { "16" };
+    let choices = if objective == Objective::Energy { power::choices(&args.env, &chosen.task)? } else { Vec::new() };
     let settings = Settings {
         seed: args.seed,
         steps,
-        objective,
+        // The order of jobs hardly changes what they need, and much how long they take.
+        objective: if objective == Objective::Energy { Objective::Jct } else { objective },
         hidden: hidden(args.hidden.as_deref().unwrap_or(usual))?,
         validation_episodes: args.validation,
         used,
@@ -47,13 +53,18 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
             remark(&format!("step {}: validation cost {:.4}", point.steps, point.validation_cost));
         }
     };
-    let trained = match args.algo {
+    let mut trained = match args.algo {
         AlgorithmWord::Es => es::train(&chosen.task, &settings, args.episodes, &mut told)?,
         AlgorithmWord::Ppo => ppo::train(&chosen.task, &settings, Variant::Ppo, &mut told)?,
         AlgorithmWord::Q => q::train(&chosen.task, &settings, &mut told)?,
         AlgorithmWord::Reinforce => ppo::train(&chosen.task, &settings, Variant::Reinforce, &mut told)?,
     };
     bar.finish_and_clear();
+    if objective == Objective::Energy {
+        objective.word().clone_into(&mut trained.model.header.objective);
+        let trials = choose(&chosen.task, &mut trained.model, &choices, args.validation, args.jct_slack)?;
+        remark(&power::table(&trials, &trained.model));
+    }
     let bytes = trained.model.to_bytes()?;
     write_file(&args.output, |file| Ok(file.write_all(&bytes)?))?;
     let picture = chart::curve(&format!("{}: {}", args.env.env, objective.word()), &trained.curve);
@@ -61,6 +72,8 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if args.json {
         return print_json(&trained.curve);
     }
+    // What a search for short completion times came to; the energy is told above.
+    let objective = settings.objective;
     let best = trained.curve.iter().map(|point| point.validation_cost).fold(f64::INFINITY, f64::min);
     print(&format!(
         "wrote {}: {} parameters, {} steps, best validation cost ({}) {best:.4}",

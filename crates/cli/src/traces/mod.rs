@@ -5,4 +5,4 @@ mod throughputs;
 mod trace;
 
 pub use throughputs::{run as run_throughputs, writer_of};
-pub use trace::run;
+pub use trace::{run, write};

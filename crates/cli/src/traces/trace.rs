@@ -211,7 +211,8 @@ fn adjust(generator: &mut Generator, args: &GenArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write(workload: &Workload, path: &Path, format: Option<WrittenFormat>) -> anyhow::Result<()> {
+/// Writes a workload in a format, or in that of the file's ending.
+pub fn write(workload: &Workload, path: &Path, format: Option<WrittenFormat>) -> anyhow::Result<()> {
     let by_ending = || match path.extension().and_then(|ending| ending.to_str()) {
         Some("csv") => Some(WrittenFormat::Csv),
         Some("toml") => Some(WrittenFormat::Toml),

@@ -1,7 +1,7 @@
 //! `rota learn` from training to the simulator, and what it refuses.
 
 use crate::live::Daemon;
-use crate::rota::{json, refusal, root};
+use crate::rota::{json, refusal, root, stdout};
 
 #[test]
 fn a_model_is_trained_judged_and_decides_in_the_simulator() {
@@ -56,8 +56,53 @@ fn a_policy_is_tuned_on_training_episodes_before_it_is_judged() {
 
 #[test]
 fn bench_gives_steps_per_cpu_second() {
-    let figures = json(&["learn", "bench", "--env", "classroom-compat", "--episodes", "20", "--json"]);
-    assert!(figures["steps_per_cpu_second"].as_f64().unwrap() > 0.0);
+    for env in ["classroom-compat", "classroom"] {
+        let figures = json(&["learn", "bench", "--env", env, "--episodes", "20", "--json"]);
+        assert!(figures["steps_per_cpu_second"].as_f64().unwrap() > 0.0);
+        assert!(figures["steps"].as_u64().unwrap() >= 20 * 40, "{env}: a choice for each task");
+    }
+}
+
+#[test]
+fn the_simulators_queue_is_trained_by_every_algorithm() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = root().join("scenarios/classroom.toml");
+    let trace = format!("trace:{}", trace.to_str().unwrap());
+    for (algorithm, steps) in [("ppo", "2048"), ("reinforce", "2048"), ("q", "2000"), ("es", "3000")] {
+        for (env, cluster) in [("classroom", "gpu:4"), (trace.as_str(), "t4:4")] {
+            let model = folder.path().join(format!("{algorithm}.safetensors"));
+            let model = model.to_str().unwrap();
+            let env = ["--env", env, "--cluster", cluster];
+            let train =
+                ["--algo", algorithm, "--steps", steps, "--episodes", "1", "--validation", "4", "--seed", "1", "-o", model];
+            json(&[&["learn", "train"][..], &env, &train, &["--json"]].concat());
+            let rules = ["--model", model, "--against", "fcfs:backfill=greedy", "--seeds", "1000:1003", "--json"];
+            let scores = json(&[&["learn", "eval"][..], &env, &rules].concat());
+            assert_eq!((&scores[0]["lost"], &scores[1]["lost"]), (&0.into(), &0.into()), "{algorithm}: {scores}");
+        }
+    }
+}
+
+#[test]
+fn power_limits_are_chosen_that_save_energy_at_little_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    let [trace, model] = ["jobs.csv", "energy.safetensors"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    let generated = ["trace", "gen", "--model", "poisson", "--jobs", "300", "--rate", "2.3", "--seed", "1", "-o", &trace];
+    stdout(&generated);
+    let trace = format!("trace:{trace}");
+    let env = ["--env", &trace, "--cluster", "v100:8"];
+    let train =
+        ["--objective", "energy", "--steps", "0", "--stretch", "100", "--validation", "2", "--restarts", "1", "--seed", "1"];
+    json(&[&["learn", "train"][..], &env, &train, &["-o", &model, "--json"]].concat());
+    let scores = json(&[&["learn", "eval"][..], &env, &["--model", &model, "--against", "sjf", "--json"]].concat());
+    let change = |metric: &str| {
+        let of = |place: usize| scores[place][metric].as_f64().unwrap();
+        of(0) / of(1) - 1.0
+    };
+    assert!(change("energy_kwh") < -0.08, "{scores}");
+    assert!(change("jct_mean_s") < 0.1, "{scores}");
+    assert!(scores[0]["energy_kwh_low"].as_f64().unwrap() <= scores[0]["energy_kwh"].as_f64().unwrap());
+    assert!(scores[0]["paired"]["sjf"]["energy_kwh"]["high"].as_f64().unwrap() < 0.0, "{scores}");
 }
 
 #[test]
@@ -77,7 +122,12 @@ fn bad_input_is_refused_with_a_reason() {
         (vec!["learn", "eval", "--env", "trace:nowhere.csv", "--against", "fcfs"], "give --cluster"),
         (vec!["learn", "eval", "--env", &empty, "--against", "fcfs"], "empty.swf"),
         (vec!["learn", "train", "--env", "classroom", "--seed", "1", "--hidden", "0", "-o", bad], "--hidden `0`"),
-        (vec!["learn", "train", "--env", "classroom", "--algo", "ppo", "--seed", "1", "-o", bad], "--algo es"),
+        (vec!["learn", "train", "--env", "classroom", "--algo", "ppo", "--reserve", "--seed", "1", "-o", bad], "--algo es"),
+        (vec!["learn", "train", "--env", "classroom", "--objective", "energy", "--seed", "1", "-o", bad], "was not measured"),
+        (
+            vec!["learn", "train", "--env", "classroom-compat", "--objective", "energy", "--seed", "1", "-o", bad],
+            "classroom and trace",
+        ),
         (
             vec!["learn", "train", "--env", "classroom", "--features", "colour", "--seed", "1", "-o", bad],
             "unknown feature `colour`",

@@ -15,3 +15,4 @@ mod sim;
 mod sweep;
 mod throughputs;
 mod top;
+mod whatif;

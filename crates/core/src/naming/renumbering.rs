@@ -34,13 +34,14 @@ impl Renumbering {
         self.new_of(job).unwrap_or(JobId(u32::MAX))
     }
 
-    /// Drops the entries of dropped rows from a table by job.
+    /// Drops the entries of dropped rows from a table by job. A table that has become much smaller gives its memory back.
     pub fn keep<T>(&self, by_job: &mut Vec<T>) {
         let mut row = 0;
         by_job.retain(|_| {
             row += 1;
             self.new_of.get(row - 1).is_none_or(Option::is_some)
         });
+        by_job.shrink_to(2 * by_job.len());
     }
 
     /// The same for a list of jobs.

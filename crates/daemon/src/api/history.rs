@@ -17,6 +17,26 @@ pub struct History {
     pub jobs: Vec<PastJob>,
     /// Use and power of the GPUs over that time.
     pub samples: Vec<GpuSample>,
+    /// How the scheduler is set.
+    #[serde(default)]
+    pub scheduler: Option<SchedulerSettings>,
+}
+
+/// How the scheduler is set: with the same settings the simulator decides as it does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SchedulerSettings {
+    /// The policy in force.
+    pub policy: String,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// Which free GPUs a job gets.
+    pub place: String,
+    /// The length of a round, where time is shared in rounds.
+    pub round_seconds: Option<f64>,
+    /// What a job loses whenever it is started again, where that is set.
+    pub restart_seconds: Option<f64>,
+    /// How long a job runs at the least before it is stopped for others, where that is set.
+    pub min_run_seconds: Option<f64>,
 }
 
 /// A job that is over, with all its runs.
@@ -34,6 +54,9 @@ pub struct PastJob {
     pub share_milli: u16,
     /// Memory on each GPU it was counted with.
     pub memory_mib: u32,
+    /// When its user let it go, in nanoseconds of the queue's own time, if it was held before its first start.
+    #[serde(default)]
+    pub released_at_ns: Option<u64>,
     /// Steps that it did, if it told them.
     #[serde(default)]
     pub steps: Option<u64>,

@@ -176,6 +176,70 @@ pub struct Explanation {
     pub blockers: Vec<Blocker>,
     /// The earliest start that is known, RFC 3339; null if none is.
     pub earliest_start: Option<String>,
+    /// What keeps it waiting most, in words.
+    #[serde(default)]
+    pub cause: Option<String>,
+    /// The smallest changes that would start it now or sooner.
+    #[serde(default)]
+    pub counterfactuals: Vec<Counterfactual>,
+}
+
+impl Explanation {
+    /// The state of a job and why it is in it, and nothing more.
+    pub fn plain(id: u64, state: JobState, reason: String) -> Self {
+        Self { id, state, reason, blockers: Vec::new(), earliest_start: None, cause: None, counterfactuals: Vec::new() }
+    }
+}
+
+/// A change that would start a job now or sooner, and what it would cost others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Counterfactual {
+    /// The options of `rota submit` to give instead.
+    pub change: String,
+    /// When the job would start with them, by the middle of what is believed of lengths, RFC 3339.
+    pub start: String,
+    /// Whether that is at once.
+    pub is_now: bool,
+    /// The jobs that would start later because of it, those that lose most first.
+    pub delays: Vec<Delay>,
+}
+
+/// A job that starts later because of another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Delay {
+    /// The job that is delayed.
+    pub id: u64,
+    /// By how long.
+    pub seconds: f64,
+}
+
+/// What would become of a job that is not submitted. Times are RFC 3339, by the middle of what is believed of lengths; null where they
+/// are not known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DryRun {
+    /// Whether the job would start at once.
+    pub starts_now: bool,
+    /// When it would start.
+    pub start: Option<String>,
+    /// When it would end.
+    pub end: Option<String>,
+    /// The GPU type on which it would be done first.
+    pub first_done: Option<String>,
+    /// Its start and end on each GPU type, the type on which it is done first at the top.
+    pub gpu_types: Vec<TypeOutcome>,
+    /// The smallest changes that would start it now or sooner.
+    pub counterfactuals: Vec<Counterfactual>,
+}
+
+/// When a job would start and end on one GPU type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TypeOutcome {
+    /// The GPU type.
+    pub gpu_type: String,
+    /// The start of the job there.
+    pub start: Option<String>,
+    /// The end of the job there.
+    pub end: Option<String>,
 }
 
 /// One thing that stands in a job's way.

@@ -17,8 +17,10 @@ pub(crate) mod text;
 pub use access::{Scope, Session, SignIn, SignInLink, Token, TokenAsk, TokenMade};
 pub use event::{LiveEvent, Problem};
 pub use group::{Group, GroupCounts, GroupDetail, GroupMember, JobRefused, JobVerb, JobsActed, JobsAction};
-pub use history::{GpuSample, History, PastJob, PastRun};
-pub use job::{Blocker, ClaimMode, Explanation, GpuClaim, Job, JobChange, JobState, Profile};
+pub use history::{GpuSample, History, PastJob, PastRun, SchedulerSettings};
+pub use job::{
+    Blocker, ClaimMode, Counterfactual, Delay, DryRun, Explanation, GpuClaim, Job, JobChange, JobState, Profile, TypeOutcome,
+};
 pub use machine::{Drain, Gpu, GpuProcess, GpuState, NodeView, PolicyChange, Speed, Status};
 pub use notify::{NewNotifyTarget, NotifyEvent, NotifyKind, NotifyTarget};
 pub use past::{

@@ -3,13 +3,17 @@
 use crate::api::{Prediction, Predictions};
 use crate::clock::rfc3339;
 use crate::forecast::fork::QueueFork;
-use crate::forecast::learned::Learned;
+use crate::forecast::learned::SharedLearned;
+use crate::forecast::recent::Recent;
+use crate::machine::inventory::CPU;
 use crate::machine::platform::Message;
+use crate::queue::estimates::Estimates;
 use crate::store::Archive;
 use crate::store::record::JobRecord;
 use crate::view::board::Board;
 use rota_core::{Phase, Time};
-use rota_forecast::{Forecast, ForecastOptions, Fork, LengthBelief, RunLength};
+use rota_forecast::{Calibration, Forecast, ForecastOptions, Fork};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -22,13 +26,29 @@ const RENEW_EVERY: Duration = Duration::from_secs(30);
 /// The thread rests so many times as long as a forecast took.
 const REST: u32 = 9;
 /// Longer queues are not run forward: a copy of them takes memory, and a forecast minutes.
-const JOBS_MAX: usize = 10_000;
+pub const JOBS_MAX: usize = 10_000;
 /// The thread gives way to all others.
 const NICE: i32 = 10;
 
 /// Starts the thread. It ends with the daemon.
-pub fn start(board: Arc<Board>, archive: Archive, inbox: Sender<Message>) -> io::Result<()> {
-    let forecaster = Forecaster { board, archive, inbox, learned: Learned::default(), seed: 0 };
+pub fn start(
+    board: Arc<Board>,
+    archive: Archive,
+    inbox: Sender<Message>,
+    learned: SharedLearned,
+    estimates: Estimates,
+) -> io::Result<()> {
+    let forecaster = Forecaster {
+        board,
+        archive,
+        inbox,
+        learned,
+        estimates,
+        recent: Recent::default(),
+        calibration: Calibration::default(),
+        said: HashMap::new(),
+        seed: 0,
+    };
     std::thread::Builder::new().name("forecasts".to_owned()).spawn(move || forecaster.run()).map(drop)
 }
 
@@ -46,7 +66,12 @@ struct Forecaster {
     board: Arc<Board>,
     archive: Archive,
     inbox: Sender<Message>,
-    learned: Learned,
+    learned: SharedLearned,
+    estimates: Estimates,
+    recent: Recent,
+    calibration: Calibration,
+    /// Jobs that wait: when their start was first said, and what was said before it was corrected.
+    said: HashMap<u64, (Time, [Time; 3])>,
     seed: u64,
 }
 
@@ -90,41 +115,49 @@ impl Forecaster {
 
     fn forecast(&mut self, queue: &QueueFork) {
         // What cannot be read now is read next time; what was learned before still holds.
-        _ = self.learned.read(&self.archive);
+        let (fork, learned_from) = {
+            let mut learned = self.learned.lock();
+            let ended = learned.read(&self.archive).unwrap_or_default();
+            let types = queue.engine.state.bound.cluster.types.iter().map(|kind| kind.name.as_str());
+            let types = types.filter(|name| *name != CPU).map(Box::from).collect::<Vec<Box<str>>>();
+            for record in ended.iter().chain(queue.records.iter().flatten().map(|record| &**record)) {
+                self.recent.take_in(record, &self.estimates, &types, &mut learned);
+                if let (Some(start), Some((made_at, said))) =
+                    (record.started_at, record.started_at.and_then(|_| self.said.remove(&record.id)))
+                {
+                    self.calibration.learn(made_at, said, Time(start));
+                }
+            }
+            let fork = Fork { recent: self.recent.pool(queue.now), ..queue.believed(&mut learned) };
+            (fork, learned.jobs())
+        };
         let options = ForecastOptions { seed: self.seed, ..ForecastOptions::default() };
-        let forecasts = self.believed(queue).starts(&options);
-        let when = |time: Time| rfc3339(queue.wall_ns + (time.0.cast_signed() - queue.now.0.cast_signed()));
+        let mut forecasts = fork.starts(&options);
+        self.calibrate(queue, &mut forecasts);
+        let when = |time: Time| rfc3339(queue.wall(time));
         let mut jobs = forecasts.iter().map(|forecast| prediction(queue, forecast, &when)).collect::<Vec<_>>();
         jobs.sort_by_key(|job| job.position);
-        let predictions =
-            Predictions { made_at: Some(rfc3339(queue.wall_ns)), learned_from: self.learned.jobs(), note: None, jobs };
+        let predictions = Predictions { made_at: Some(rfc3339(queue.wall_ns)), learned_from, note: None, jobs };
         self.board.predict(predictions);
         self.seed += 1;
     }
 
-    /// The copy, with what is believed of the length of each job.
-    fn believed(&mut self, queue: &QueueFork) -> Fork {
-        let unknown = RunLength { belief: LengthBelief::Unknown, limit_seconds: None };
-        let mut lengths = Vec::with_capacity(queue.records.len());
-        for (record, state) in queue.records.iter().zip(&queue.engine.state.jobs) {
-            let Some(record) = record else {
-                lengths.push(unknown.clone());
+    /// Corrects forecasts by how earlier ones turned out, and remembers what is said of jobs for the first time.
+    fn calibrate(&mut self, queue: &QueueFork, forecasts: &mut [Forecast]) {
+        for forecast in forecasts.iter_mut() {
+            let (Some(low), Some(middle), Some(high)) = (forecast.start_p10, forecast.start_p50, forecast.start_p90) else {
                 continue;
             };
-            if state.phase.has_gpus() {
-                let ran = queue.now.since(state.since).seconds();
-                self.learned.ran(record, ran);
-            }
-            lengths.push(self.learned.length(record));
+            let said = [low, middle, high];
+            let corrected = self.calibration.corrected(queue.now, said);
+            // The end moves with the start.
+            forecast.end_p50 = forecast.end_p50.map(|end| corrected[1] + end.since(middle));
+            [forecast.start_p10, forecast.start_p50, forecast.start_p90] = corrected.map(Some);
+            self.said.entry(forecast.number).or_insert((queue.now, said));
         }
-        Fork {
-            engine: queue.engine.clone(),
-            pending: queue.pending,
-            now: queue.now,
-            numbers: queue.numbers.clone(),
-            lengths,
-            stop_time: queue.stop_time,
-        }
+        // Jobs that were cancelled before they started teach nothing.
+        let known = queue.numbers.iter().copied().collect::<HashSet<_>>();
+        self.said.retain(|number, _| known.contains(number));
     }
 }
 

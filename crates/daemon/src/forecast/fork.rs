@@ -1,10 +1,12 @@
 //! A copy of the queue at one moment. It costs the queue's thread a few milliseconds where thousands of jobs wait.
 
+use crate::forecast::learned::Learned;
 use crate::machine::platform::Platform;
 use crate::queue::world::LiveWorld;
 use crate::store::record::JobRecord;
 use rota_core::{Span, Time};
 use rota_engine::{Engine, Pending, Session, World};
+use rota_forecast::{Fork, LengthBelief, RunLength};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -24,6 +26,38 @@ pub struct QueueFork {
     pub records: Vec<Option<Arc<JobRecord>>>,
     /// How long jobs take to leave when they are stopped for others.
     pub stop_time: Span,
+}
+
+impl QueueFork {
+    /// A moment of the queue's time in nanoseconds since 1970.
+    pub fn wall(&self, time: Time) -> i64 {
+        self.wall_ns.saturating_add(time.0.cast_signed().saturating_sub(self.now.0.cast_signed()))
+    }
+
+    /// The copy, with what is believed of the length of each job.
+    pub fn believed(&self, learned: &mut Learned) -> Fork {
+        let unknown = RunLength { belief: LengthBelief::Unknown, limit_seconds: None };
+        let mut lengths = Vec::with_capacity(self.records.len());
+        for (record, state) in self.records.iter().zip(&self.engine.state.jobs) {
+            let Some(record) = record else {
+                lengths.push(unknown.clone());
+                continue;
+            };
+            if state.phase.has_gpus() {
+                learned.ran(record, self.now.since(state.since).seconds());
+            }
+            lengths.push(learned.length(record));
+        }
+        Fork {
+            engine: self.engine.clone(),
+            pending: self.pending,
+            now: self.now,
+            numbers: self.numbers.clone(),
+            lengths,
+            stop_time: self.stop_time,
+            recent: None,
+        }
+    }
 }
 
 /// Where a copy goes.

@@ -6,9 +6,21 @@ use crate::store::{Archive, Past, StoreError};
 use rota_forecast::{LengthBelief, Lengths, RunLength};
 use rota_policy::history::JobTraits;
 use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The newest so many ended jobs teach; older ones say little about today.
 const JOBS_MAX: usize = 50_000;
+
+/// What was learned, for the thread that makes forecasts and for requests.
+#[derive(Clone, Default)]
+pub struct SharedLearned(Arc<Mutex<Learned>>);
+
+impl SharedLearned {
+    /// What was learned, for one caller at a time. Counts that a caller left half done are still counts.
+    pub fn lock(&self) -> MutexGuard<'_, Learned> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Lengths that are learned from the store, a few jobs at a time.
 #[derive(Default)]
@@ -37,8 +49,8 @@ impl Learned {
         self.lengths.history().ended()
     }
 
-    /// Reads the jobs that ended since this was last called.
-    pub fn read(&mut self, archive: &Archive) -> Result<(), StoreError> {
+    /// Reads the jobs that ended since this was last called, and gives them.
+    pub fn read(&mut self, archive: &Archive) -> Result<Vec<JobRecord>, StoreError> {
         let past = Past { since_ns: self.newest, limit: JOBS_MAX, ..Past::default() };
         let mut records = archive.past(&past)?;
         records.retain(|record| record.finished_ns.is_some() && !self.at_newest.contains(&record.id));
@@ -50,7 +62,7 @@ impl Learned {
             }
             self.at_newest.insert(record.id);
         }
-        Ok(())
+        Ok(records)
     }
 
     fn take_in(&mut self, record: &JobRecord) {

@@ -6,6 +6,7 @@ use super::routes::lists::Lists;
 use super::routes::watchmen::WatchmenRoutes;
 use super::{Rates, Sessions, Streams};
 use crate::api;
+use crate::forecast::fork::QueueFork;
 use crate::machine::platform::{Message, Reply};
 use crate::simulate::simulations::Simulations;
 use crate::store::archives::Archives;
@@ -37,6 +38,8 @@ pub struct Site {
     pub(crate) status: StatusBase,
     pub(crate) estimates: crate::queue::estimates::Estimates,
     pub(crate) simulations: Simulations,
+    /// What earlier jobs taught about lengths.
+    pub(crate) learned: crate::forecast::learned::SharedLearned,
     pub(crate) watchmen: WatchmenRoutes,
     pub(crate) notify: Sender<crate::notify::NotifierMessage>,
     /// The limits of resources that jobs have if they ask for no others.
@@ -54,6 +57,8 @@ pub struct StatusBase {
     pub(crate) http: Option<String>,
     pub(crate) started_at: String,
     pub(crate) driver: String,
+    /// The settings of the scheduler. The policy is that of the start; it may have been changed since.
+    pub(crate) scheduler: crate::api::SchedulerSettings,
 }
 
 impl Site {
@@ -74,6 +79,13 @@ impl Site {
         let site = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || work(&site)).await;
         done.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string()))?
+    }
+
+    /// A copy of the queue, to be run forward; nothing if the queue has something else to do. To be called inside of [`Self::aside`].
+    pub(crate) fn fork(&self) -> Option<QueueFork> {
+        let (asker, answer) = std::sync::mpsc::channel();
+        self.inbox.send(Message::Fork(asker)).ok()?;
+        answer.recv().ok()
     }
 
     /// Reads the store; to be called inside of [`Self::aside`].

@@ -24,6 +24,8 @@ pub struct Devices {
     pub astray: HashMap<u64, Vec<GpuId>>,
     /// GPUs that jobs have beyond those they asked for, with the job.
     pub offered: HashMap<GpuId, u64>,
+    /// Nodes that will be gone soon: nothing more is started there.
+    pub leaving: HashSet<String>,
     /// Whether jobs came to or left GPUs since the board showed them.
     pub are_stale: bool,
 }
@@ -41,6 +43,7 @@ impl Devices {
             held: HashSet::new(),
             astray: HashMap::new(),
             offered: HashMap::new(),
+            leaving: HashSet::new(),
             are_stale: false,
         }
     }
@@ -61,6 +64,7 @@ impl Devices {
             // These are found again from the records.
             astray: HashMap::new(),
             offered: HashMap::new(),
+            leaving: self.leaving,
             are_stale: true,
             machine,
         }

@@ -91,6 +91,8 @@ pub enum Outcome {
     /// Nobody can say, because its node is gone. A job that saves its work through its lease goes on elsewhere: the old run can save
     /// nothing any more.
     NodeGone(String),
+    /// Nobody can say, because whoever gave its node has taken it away. No process of it is left.
+    NodeEnded(String),
     /// Nobody can say, because the machine was restarted.
     Rebooted,
     /// It never ran: the daemon died before its supervisor came. It waits again.
@@ -108,6 +110,7 @@ impl From<RunEnd> for Outcome {
         match end {
             RunEnd::Ended(record) => Self::Ended(record),
             RunEnd::Lost(cause @ LostCause::NodeGone(_)) => Self::NodeGone(cause.to_string()),
+            RunEnd::Lost(cause @ LostCause::NodeEnded(_)) => Self::NodeEnded(cause.to_string()),
             RunEnd::Lost(cause) => Self::Lost(cause.to_string()),
             RunEnd::Rebooted => Self::Rebooted,
             RunEnd::NeverStarted => Self::NeverStarted,
@@ -144,6 +147,8 @@ impl From<DeviceLook> for Look {
 pub enum Message {
     /// A copy of the queue is asked for, to be run forward.
     Fork(crate::forecast::fork::ForkSender),
+    /// A user asks what would become of a job, without submitting it.
+    DryRun(Box<api::Submit>, Caller, Reply<Box<crate::forecast::changes::Candidate>>),
     /// A user submits jobs.
     Submit(Box<api::Submit>, Caller, Reply<api::Submitted>),
     /// A process claims GPUs for itself.
@@ -173,6 +178,13 @@ pub enum Message {
     Executor(ExecutorEvent),
     /// GPUs were looked at: some or all, each with its UUID.
     Looked(Vec<(String, Look)>),
+    /// Nodes will be gone soon, for this reason.
+    NodesLeaving {
+        /// The nodes.
+        nodes: Vec<String>,
+        /// The reason.
+        reason: String,
+    },
     /// Why does it wait?
     Explain(u64, Caller, Reply<api::Explanation>),
     /// A node is gone for good.

@@ -346,6 +346,9 @@ impl<P: Platform> LiveWorld<P> {
         let with_extras = self.running().filter(|record| !record.progress.extras.is_empty()).collect::<Vec<_>>();
         for (index, device) in self.devices.machine.devices.iter().enumerate() {
             let gpu = GpuId::from_index(index);
+            if crate::slurm::nodes::is_promise(self.devices.machine.node_of(gpu)) {
+                continue;
+            }
             let look = self.devices.telemetry.looks.get(index);
             let reading = look.and_then(|look| look.reading.as_ref());
             let on_it = runs.get(device.uuid.as_str()).map_or(&[][..], Vec::as_slice);

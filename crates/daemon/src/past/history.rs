@@ -32,6 +32,16 @@ impl Archive {
         Ok(runs)
     }
 
+    /// When users let jobs go that they held, by job; the last time counts.
+    pub fn releases_of(&self, first: u64, last: u64) -> Result<HashMap<u64, u64>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare_cached("SELECT job, MAX(at) FROM events WHERE kind = 'released' AND job BETWEEN ?1 AND ?2 GROUP BY job")?
+                .query_map(params![first, last], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })
+    }
+
     /// What the GPUs did between two moments, in seconds since 1970.
     pub fn samples(&self, from_s: i64, until_s: i64) -> Result<Vec<GpuSample>, StoreError> {
         self.read(|connection| {

@@ -1,10 +1,10 @@
 //! A replay: the past as the simulator can run it: jobs with their measured lengths, and the machine they ran on.
 
-use crate::api::{Gpu, History, PastJob, PastRun};
+use crate::api::{AfterCondition, Gpu, History, PastJob, PastRun, SchedulerSettings};
 use rota_core::cluster::{Gpu as ClusterGpu, Node};
 use rota_core::{
-    Cluster, End, Event, EventKind, GpuCatalog, GpuId, GpuList, GpuType, GpuTypeId, Job, JobId, MilliGpu, NodeId, Span, Time,
-    Workload,
+    Cluster, Dependency, DependencyCondition, End, Event, EventKind, GpuCatalog, GpuId, GpuList, GpuType, GpuTypeId, Job, JobId,
+    MilliGpu, NodeId, Span, Time, Workload,
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -26,6 +26,8 @@ pub struct Replay {
     pub left_out: Vec<String>,
     /// The moment that is zero in it.
     pub zero_ns: u64,
+    /// How the scheduler is set.
+    pub scheduler: Option<SchedulerSettings>,
     /// The UUIDs of the machine's GPUs, in their order.
     pub gpu_uuids: Vec<String>,
 }
@@ -56,13 +58,18 @@ impl Replay {
         jobs.sort_by_key(|job| (job.arrived_at_ns, job.job.id));
         let zero_ns = jobs.first().map_or(0, |job| job.arrived_at_ns);
         let mut workload = Workload::new(format!("history of {}", history.host));
+        let rows = jobs.iter().enumerate().map(|(row, job)| (job.job.id, JobId::from_index(row))).collect::<HashMap<_, _>>();
         for job in &jobs {
-            let entry = job_of(job, zero_ns, &mut workload);
+            let mut entry = job_of(job, zero_ns, &mut workload);
+            entry.after = dependencies(job, &rows);
+            let place = |index: &u32| history.gpus.iter().position(|gpu| gpu.index == *index).map(GpuId::from_index);
+            // A GPU that is not there any more cannot be asked for.
+            entry.only = job.ask.gpu_ids.iter().map(place).collect::<Option<_>>().unwrap_or_default();
             workload.push(entry);
         }
         workload.finish();
         let left_out = left_out.into_iter().map(|(why, count)| format!("left out: {count} {why}")).collect();
-        Ok(Self { workload, cluster, jobs, left_out, zero_ns, gpu_uuids })
+        Ok(Self { workload, cluster, jobs, left_out, zero_ns, scheduler: history.scheduler, gpu_uuids })
     }
 
     /// What really happened: the runs as the events of one world.
@@ -94,6 +101,15 @@ fn end_of(job: JobId, run: &PastRun, is_last: bool) -> EventKind {
     EventKind::ended(job, end.unwrap_or(End::Crashed))
 }
 
+/// The jobs that must end before this one, of those in the replay.
+fn dependencies(past: &PastJob, rows: &HashMap<u64, JobId>) -> Box<[Dependency]> {
+    let dependency = |after: &crate::api::After| {
+        let condition = if after.condition == AfterCondition::Ok { DependencyCondition::Ok } else { DependencyCondition::Any };
+        Some(Dependency { job: *rows.get(&after.id)?, condition })
+    };
+    past.ask.after.iter().filter_map(dependency).collect()
+}
+
 fn job_of(past: &PastJob, zero_ns: u64, workload: &mut Workload) -> Job {
     let work = past.runs.iter().map(|run| run.work_seconds).sum();
     let work = Span::from_seconds(work).unwrap_or_default().max(Span(1));
@@ -102,6 +118,7 @@ fn job_of(past: &PastJob, zero_ns: u64, workload: &mut Workload) -> Job {
     Job {
         label: Some(past.job.id.to_string().into()),
         user: workload.names.intern(&past.job.user),
+        project: past.ask.project.as_deref().map_or(rota_core::Name::NONE, |project| workload.names.intern(project)),
         kind: kind.map_or(rota_core::Name::NONE, |kind| workload.names.intern(kind)),
         gpus: past.ask.gpus,
         gpu_types: past.ask.gpu_types.iter().map(|kind| workload.names.intern(kind)).collect(),
@@ -112,6 +129,9 @@ fn job_of(past: &PastJob, zero_ns: u64, workload: &mut Workload) -> Job {
         weight: past.ask.weight,
         tickets: past.ask.tickets,
         fails_at: failed.then_some(work),
+        preemptible: past.ask.preemptible,
+        saves_progress: past.ask.saves_progress,
+        any_type: past.ask.gpus > 1 && (past.ask.any_type || !past.ask.gpu_ids.is_empty()),
         ..Job::new(Time(past.arrived_at_ns - zero_ns), work)
     }
 }
@@ -121,15 +141,22 @@ pub fn cluster_of(host: &str, present: &[Gpu]) -> Cluster {
     let catalog = GpuCatalog::default();
     let mut types: Vec<GpuType> = Vec::new();
     let mut gpus = Vec::new();
+    let mut nodes: Vec<Node> = Vec::new();
     for gpu in present {
         let known = types.iter().position(|kind| kind.name == gpu.kind).unwrap_or_else(|| {
             let memory_mib = u32::try_from(gpu.memory_total_mib).unwrap_or(u32::MAX);
             types.push(GpuType { name: gpu.kind.clone(), memory_mib, ..catalog.find(&gpu.kind) });
             types.len() - 1
         });
-        gpus.push(ClusterGpu { node: NodeId(0), gpu_type: GpuTypeId::from_index(known) });
+        let name = if gpu.node.is_empty() { host } else { &gpu.node };
+        if nodes.last().is_none_or(|last| last.name != name) {
+            nodes.push(Node { name: name.to_owned(), gpus: gpus.len() as u32..gpus.len() as u32 });
+        }
+        gpus.push(ClusterGpu { node: NodeId::from_index(nodes.len() - 1), gpu_type: GpuTypeId::from_index(known) });
+        if let Some(last) = nodes.last_mut() {
+            last.gpus.end = gpus.len() as u32;
+        }
     }
-    let nodes = vec![Node { name: host.to_owned(), gpus: 0..gpus.len() as u32 }];
     Cluster { types, nodes, gpus, outages: Vec::new(), entities: Vec::new() }
 }
 

@@ -46,6 +46,8 @@ impl<P: Platform> LiveWorld<P> {
             Message::Executor(event) => self.take_executor_event(event, state, events),
             Message::Looked(looks) => self.take_looks(looks, state, events),
             Message::ForgetNode(node, caller, reply) => _ = reply.send(self.forget_node(&node, &caller)),
+            Message::NodesLeaving { nodes, reason } => self.take_leaving(&nodes, &reason, state, events),
+            Message::DryRun(ask, caller, reply) => _ = reply.send(self.candidate(*ask, &caller, state).map(Box::new)),
             Message::Explain(id, caller, reply) => _ = reply.send(self.explain(id, &caller, state)),
             Message::Drain(drain, caller, reply) => _ = reply.send(self.drain(&drain, &caller, state, events)),
             Message::Resume(gpus, caller, reply) => _ = reply.send(self.resume(&gpus, &caller, state, events)),

@@ -2,6 +2,7 @@
 
 mod measured;
 mod simulated;
+mod slow_stops;
 
 use crate::api::Submit;
 use crate::api::text::Text;
@@ -25,12 +26,13 @@ use rota_exec::fake::{FakeCluster, FakeExecutor};
 use rota_exec::{Cause, Executor, Node, RunKey};
 use rota_gpu::{Devices, Virtual, parse_virtual};
 use rota_sim::{Mechanism, SimOptions, SimulatedWorld};
-use simulated::starts_of_the_simulator;
+use simulated::run_of_the_simulator;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 /// What a job of the test asks for: it arrives, takes GPUs, says how long it will run, and runs so long.
 #[derive(Clone, Debug)]
@@ -69,6 +71,8 @@ struct Case {
     asks: Vec<Ask>,
     script: Script,
     outages: Outages,
+    /// How long a job takes to leave.
+    stop_millis: u64,
 }
 
 const USERS: [&str; 3] = ["ada", "ben", "cem"];
@@ -379,12 +383,14 @@ fn daemon(platform: VirtualPlatform, store: Store, setting: Setting<'_>) -> Live
 }
 
 fn platform(case: &Case, restart_every: Option<u64>, starts: &Rc<RefCell<Vec<Start>>>) -> VirtualPlatform {
-    let Case { asks, script, outages } = case;
+    let Case { asks, script, outages, stop_millis } = case;
     let arrivals = asks.iter().enumerate().map(|(index, ask)| ((ask.arrival * SECOND, index as u64), index));
     let (sender, told) = std::sync::mpsc::channel();
     let sink = Arc::new(move |event| _ = sender.send(message_of(event)));
+    let cluster = FakeCluster::with_nodes(nodes());
+    cluster.set_stop_time(Duration::from_millis(*stop_millis));
     VirtualPlatform {
-        executor: FakeExecutor::new(&FakeCluster::with_nodes(nodes()), sink),
+        executor: FakeExecutor::new(&cluster, sink),
         told,
         requests: RunRequests::new("here".into(), &nodes(), "/nowhere".into(), &Config::default()),
         ahead: arrivals.collect(),
@@ -490,7 +496,7 @@ fn any_case() -> impl Strategy<Value = Case> {
     let outage = || prop::option::weighted(0.4, (0_u64..30, 1_u64..20).prop_map(|(from, length)| (from, from + length)));
     (any_asks(), any_script(), [outage(), outage()]).prop_map(|(asks, mut script, outages)| {
         script.retain(|(_, job, _)| *job <= asks.len() as u64);
-        Case { asks, script, outages }
+        Case { asks, script, outages, stop_millis: 0 }
     })
 }
 
@@ -538,7 +544,7 @@ fn same_starts(case: &Case, every: u64) -> Result<(), TestCaseError> {
         if policy.starts_with("lag-srsf") {
             case.asks = case.asks.iter().map(honest).collect();
         }
-        let simulated = starts_of_the_simulator(&case, setting);
+        let simulated = run_of_the_simulator(&case, setting).starts;
         prop_assert_eq!(&starts_of_the_daemon(&case, setting, None), &simulated, "{:?}", setting);
         let restarted = starts_of_the_daemon(&case, setting, Some(every));
         prop_assert_eq!(&restarted, &simulated, "{:?}, restarted after every {} waits", setting, every);
@@ -564,7 +570,7 @@ proptest! {
 fn whoever_asks_first_finds_the_gpus() {
     let setting = Setting { policy: "fcfs", round: None };
     let store = Store::in_memory();
-    let nothing = Case { asks: Vec::new(), script: Vec::new(), outages: [None; 2] };
+    let nothing = Case { asks: Vec::new(), script: Vec::new(), outages: [None; 2], stop_millis: 0 };
     let session = daemon(platform(&nothing, None, &Rc::default()), store, setting).restore().unwrap();
     assert_eq!(session.world.board.read().gpus.len(), machine().devices.len());
 }

@@ -70,6 +70,8 @@ pub struct View {
     pub notes: HashMap<u64, String>,
     /// What an administrator should look at.
     pub warnings: BTreeMap<&'static str, String>,
+    /// What a cluster manager says of the GPUs that were asked for, if there is one and it says something.
+    pub engine: Option<String>,
     /// Decisions of the scheduler since the daemon started.
     pub decisions: u64,
     /// The longest of them.
@@ -187,7 +189,9 @@ impl View {
         let start = expected.unwrap_or_else(|| self.promises.get(&record.id).map(|at| crate::clock::rfc3339(*at)));
         let promised = start.map(|at| format!("; starts about {at}"));
         let memory = ask.memory_mib.map_or(String::new(), |memory| format!(" with {memory} MiB"));
-        Some(format!("needs {} GPU{}{memory}; {free} of {all} free{}", ask.gpus, plural(ask.gpus), promised.unwrap_or_default()))
+        let engine = self.engine.as_ref().map_or_else(String::new, |said| format!("; {said}"));
+        let promised = promised.unwrap_or_default();
+        Some(format!("needs {} GPU{}{memory}; {free} of {all} free{promised}{engine}", ask.gpus, plural(ask.gpus)))
     }
 
     /// When a job is expected to start.

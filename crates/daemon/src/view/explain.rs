@@ -24,7 +24,7 @@ impl<P: Platform> LiveWorld<P> {
             let record = record.ok_or_else(|| no_such_job(id))?;
             let told = record.reason.clone().filter(|_| viewer.sees(record.uid));
             let reason = told.unwrap_or_else(|| format!("it is {}", record.state.word()));
-            return Ok(Explanation { id, state: record.state, reason, blockers: Vec::new(), earliest_start: None });
+            return Ok(Explanation::plain(id, record.state, reason));
         };
         if record.state.has_gpus() {
             let gpus = record.gpu_indices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -38,7 +38,7 @@ impl<P: Platform> LiveWorld<P> {
             if let Some(words) = self.extras_in_words(record) {
                 reason = format!("{reason}; {words}");
             }
-            return Ok(Explanation { id, state: record.state, reason, blockers: Vec::new(), earliest_start: None });
+            return Ok(Explanation::plain(id, record.state, reason));
         }
         let reasons = self.row(id).filter(|row| row.index() < state.jobs.len()).map(|row| state.why_waiting(row));
         let mut blockers = Vec::new();
@@ -60,6 +60,9 @@ impl<P: Platform> LiveWorld<P> {
         if !blockers.is_empty() {
             blockers.extend(decides.map(|said| blocker("order", said)));
         }
+        if let Some(said) = self.board.read().engine.clone().filter(|_| record.spec.ask.gpus > 0) {
+            blockers.push(blocker("gpu", said));
+        }
         if let Some(problem) = self.board.read().warnings.get("store") {
             blockers.insert(0, blocker("disk", problem.clone()));
         }
@@ -71,7 +74,8 @@ impl<P: Platform> LiveWorld<P> {
             _ => texts,
         };
         let earliest_start = self.board.read().prediction(id).and_then(|expected| expected.start_p10.clone());
-        Ok(Explanation { id, state: record.state, reason, blockers, earliest_start })
+        let cause = dominant(&blockers);
+        Ok(Explanation { blockers, earliest_start, cause, ..Explanation::plain(id, record.state, reason) })
     }
 
     /// The holds on a job, in words.
@@ -136,6 +140,10 @@ impl<P: Platform> LiveWorld<P> {
         let free = (!free.is_empty()).then(|| blocker("gpu", format!("GPU {} is free{way_out}", self.indices(free))));
         let blocked = blocked.iter().filter_map(|(gpu, found)| {
             let device = self.devices.machine.device(*gpu)?;
+            if crate::slurm::nodes::is_promise(self.devices.machine.node_of(*gpu)) {
+                // It can be had only through an allocation, of which more is said.
+                return None;
+            }
             Some(Blocker { gpu: Some(device.index), ..self.gpu_blocker(*gpu, &format!("GPU {}", device.index), viewer, found)? })
         });
         free.into_iter().chain(blocked).collect()
@@ -232,6 +240,20 @@ impl<P: Platform> LiveWorld<P> {
         let end = record.started_ns? + (believed * 1e9) as i64;
         Some(end.max(self.platform.wall_ns()))
     }
+}
+
+/// What keeps a job waiting most. Of many GPUs that are taken the number counts, not each one.
+fn dominant(blockers: &[Blocker]) -> Option<String> {
+    let first = blockers.first()?;
+    let gpus = blockers.iter().filter(|blocker| blocker.kind == "gpu" && blocker.gpu.is_some()).count();
+    if first.kind == "gpu" && gpus > 1 {
+        let jobs = blockers.iter().filter_map(|blocker| blocker.job).collect::<std::collections::BTreeSet<_>>();
+        return Some(match jobs.len() {
+            0 => format!("{gpus} of the GPUs that it could use are not to be had"),
+            jobs => format!("{gpus} of the GPUs that it could use are taken, by {jobs} job{}", plural(jobs as u32)),
+        });
+    }
+    Some(first.text.clone())
 }
 
 fn what_it_needs(record: &JobRecord) -> String {

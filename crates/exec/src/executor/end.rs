@@ -40,6 +40,8 @@ pub enum LostCause {
     AnotherRun(#[serde(with = "super::os_path")] PathBuf),
     /// The run's node is gone for good.
     NodeGone(String),
+    /// The run's node is gone for good, and it is proved that no process of the run is left. The text says why.
+    NodeEnded(String),
 }
 
 impl fmt::Display for LostCause {
@@ -55,6 +57,7 @@ impl fmt::Display for LostCause {
                 path.display()
             ),
             Self::NodeGone(node) => write!(formatter, "node {node} is gone, so nobody knows how it ended"),
+            Self::NodeEnded(why) => write!(formatter, "its node was taken away ({why})"),
         }
     }
 }

@@ -84,10 +84,13 @@ struct Cluster {
     nodes: Vec<Node>,
     runs: BTreeMap<RunKey, Run>,
     prepared: BTreeMap<RunKey, RunIdentity>,
-    due: BTreeMap<(u64, u64), Due>,
+    /// By time, then runs that have done their work before everything else: a stop that comes at this very moment comes too late.
+    due: BTreeMap<(u64, bool, u64), Due>,
     due_count: u64,
     identities: u64,
     faults: VecDeque<FakeFault>,
+    /// How long every stop takes to reach its run.
+    stop_time: Duration,
     sink: Option<EventSink>,
     caller: u64,
     /// Events that the caller has not been given yet.
@@ -133,11 +136,17 @@ impl FakeCluster {
             due_count: 0,
             identities: 0,
             faults: VecDeque::new(),
+            stop_time: Duration::ZERO,
             sink: None,
             caller: 0,
             outbox: Vec::new(),
             starts: Vec::new(),
         })))
+    }
+
+    /// Lets every stop take so long to reach its run.
+    pub fn set_stop_time(&self, stop_time: Duration) {
+        self.lock().stop_time = stop_time;
     }
 
     fn lock(&self) -> MutexGuard<'_, Cluster> {
@@ -166,7 +175,7 @@ impl FakeCluster {
 
     /// When the next thing will happen, if anything will by itself.
     pub fn next_ns(&self) -> Option<u64> {
-        self.lock().due.keys().next().map(|(at, _)| *at)
+        self.lock().due.keys().next().map(|(at, ..)| *at)
     }
 
     /// Moves the clock to a time, which is not before now, and lets happen what is due until then.
@@ -296,7 +305,7 @@ impl FakeCluster {
                 FakeFault::SlowStop(delay) => Some(*delay),
                 _ => None,
             });
-            cluster.plan_in(delay.unwrap_or_default(), Due::Stop(run, how, Cause::StopRequested));
+            cluster.plan_in(delay.unwrap_or(cluster.stop_time), Due::Stop(run, how, Cause::StopRequested));
             Ok(())
         })
     }
@@ -325,7 +334,8 @@ fn path(run: RunKey) -> PathBuf {
 impl Cluster {
     fn plan(&mut self, at_ns: u64, due: Due) {
         self.due_count += 1;
-        self.due.insert((at_ns.max(self.now_ns), self.due_count), due);
+        let comes_later = !matches!(due, Due::Finish(..));
+        self.due.insert((at_ns.max(self.now_ns), comes_later, self.due_count), due);
     }
 
     fn plan_in(&mut self, delay: Duration, due: Due) {
@@ -340,7 +350,7 @@ impl Cluster {
 
     fn advance(&mut self, to_ns: u64) {
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= to_ns) {
-            let ((at, _), due) = entry.remove_entry();
+            let ((at, ..), due) = entry.remove_entry();
             self.now_ns = self.now_ns.max(at);
             self.happen(due);
         }

@@ -58,7 +58,12 @@ pub struct WorkersHandle(Arc<Hub>);
 impl WorkersHandle {
     /// A node is gone for good: its runs end as lost, and the node leaves the inventory.
     pub fn forget(&self, node: &NodeName) -> Result<(), String> {
-        self.0.forget(node)
+        self.0.forget(node, None)
+    }
+
+    /// A node is gone for good, and no process of its runs is left: whoever gave the node says so, and why. The node leaves the inventory.
+    pub fn prove_gone(&self, node: &NodeName, reason: &str) -> Result<(), String> {
+        self.0.forget(node, Some(reason))
     }
 
     /// The nodes and whether they answer.
@@ -220,7 +225,7 @@ impl Executor for WorkerExecutor {
     }
 
     fn forget_node(&mut self, node: &NodeName) -> Result<(), String> {
-        self.hub.forget(node)
+        self.hub.forget(node, None)
     }
 
     fn highest_job(&self) -> io::Result<Option<u64>> {

@@ -16,6 +16,7 @@ mod gang;
 pub(crate) mod home;
 mod hub;
 mod known_nodes;
+mod leaving;
 mod listener;
 mod mirror;
 mod nodes;

@@ -136,23 +136,24 @@ impl Hub {
         let given = gone.iter().map(|rank| (run.parts[*rank].node.to_string(), key, run.identity.clone())).collect::<Vec<_>>();
         table.known.given_up.extend(given);
         self.remember(&mut table);
-        self.lose_parts(&mut table, key, &gone);
+        self.lose_parts(&mut table, key, &gone, None);
     }
 
-    fn lose_parts(&self, table: &mut Table, key: RunKey, ranks: &[usize]) {
+    fn lose_parts(&self, table: &mut Table, key: RunKey, ranks: &[usize], proof: Option<&str>) {
         if let Some(run) = table.runs.get_mut(&key) {
             run.stop = Some(Stop::AtOnce);
         }
         for rank in ranks {
             let Some(run) = table.runs.get(&key) else { return };
-            let end = RunEnd::Lost(LostCause::NodeGone(run.parts[*rank].node.to_string()));
-            self.end_part(table, key, *rank, end);
+            let node = || run.parts[*rank].node.to_string();
+            let cause = proof.map_or_else(|| LostCause::NodeGone(node()), |reason| LostCause::NodeEnded(reason.to_owned()));
+            self.end_part(table, key, *rank, RunEnd::Lost(cause));
         }
         self.stop_parts(table, key, Stop::AtOnce);
     }
 
-    /// A node is gone for good: its runs end, and it leaves the inventory.
-    pub(super) fn forget(&self, name: &NodeName) -> Result<(), String> {
+    /// A node is gone for good: its runs end, and it leaves the inventory. A proof says why no process of them can be left.
+    pub(super) fn forget(&self, name: &NodeName, proof: Option<&str>) -> Result<(), String> {
         let mut table = self.lock();
         let Some(index) = table.nodes.iter().position(|node| node.name == *name) else {
             let known = table.nodes.iter().map(|node| node.name.to_string()).collect::<Vec<_>>().join(", ");
@@ -166,7 +167,7 @@ impl Hub {
         let on_it = on_it.collect::<Vec<_>>();
         for (key, rank, identity) in on_it {
             table.known.given_up.push((name.to_string(), key, identity));
-            self.lose_parts(&mut table, key, &[rank]);
+            self.lose_parts(&mut table, key, &[rank], proof);
         }
         table.known.forget(name.as_str());
         self.remember(&mut table);

@@ -16,6 +16,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use super::home::{HomeRuns, SharedExecutor};
+use super::leaving::Leaving;
 use super::output::Cursor;
 use super::protocol::{FromWorker, HeldRun, HeldState, OutputPlace, ToWorker};
 use crate::executor::{
@@ -47,6 +48,8 @@ pub(super) enum Input {
     Connected(Outbox),
     /// The connection is gone.
     Disconnected,
+    /// The allocation that this worker is in ends. The answer comes when nothing runs any more.
+    Leave(oneshot::Sender<()>),
 }
 
 /// What goes to the daemon, and how many bytes of output are on their way.
@@ -82,9 +85,52 @@ pub(super) struct Runner {
     leases: Option<SocketAddr>,
     /// The runs of the daemon's own machine, where this is it. Its output is where it belongs.
     home: Option<HomeRuns>,
+    /// What is known of the end of the allocation that this worker is in, if it is in one.
+    leaving: Option<Leaving>,
 }
 
 impl Runner {
+    /// The same in an allocation that ends with its jobs.
+    pub(super) fn in_allocation(mut self, is_in_allocation: bool) -> Self {
+        self.leaving = is_in_allocation.then(Leaving::default);
+        self
+    }
+
+    /// The allocation ends: all runs are asked to end, and whoever waits hears when they have.
+    fn leave(&mut self, waits: oneshot::Sender<()>) {
+        if let Some(leaving) = &mut self.leaving {
+            leaving.leave(waits);
+        }
+        for run in self.running() {
+            // A run that is not there has ended.
+            _ = self.executor().stop(run, Stop::Gentle);
+        }
+    }
+
+    fn running(&self) -> Vec<RunKey> {
+        let is_over = |run: &RunKey| self.leaving.as_ref().is_some_and(|leaving| leaving.is_over(run));
+        let is_running = |run: &Run| !matches!(run.state, HeldState::Ended(_));
+        self.runs.iter().filter(|(key, run)| is_running(run) && !is_over(key)).map(|(key, _)| *key).collect()
+    }
+
+    /// Tells the ends that were kept for long enough, and whoever waits for the last one.
+    fn settle_ends(&mut self) {
+        let Some(leaving) = &mut self.leaving else { return };
+        for (run, end) in leaving.believed() {
+            self.end(run, end);
+        }
+        if self.leaving.as_ref().is_some_and(Leaving::is_leaving) && self.running().is_empty() {
+            self.leaving.iter_mut().for_each(Leaving::rest);
+        }
+    }
+
+    fn end(&mut self, run: RunKey, end: RunEnd) {
+        if let Some(known) = self.runs.get_mut(&run) {
+            known.state = HeldState::Ended(end);
+            self.pump(run);
+        }
+    }
+
     /// Takes up the runs of an earlier worker.
     pub(super) fn new(mut executor: LocalExecutor, jobs: PathBuf, placed: Placed, leases: SocketAddr) -> Self {
         let mut runs = HashMap::new();
@@ -100,7 +146,17 @@ impl Runner {
         }
         executor.settle();
         let executor = Arc::new(Mutex::new(executor));
-        Self { executor, jobs, runs, prepared: HashMap::new(), outbox: None, placed, leases: Some(leases), home: None }
+        Self {
+            executor,
+            jobs,
+            runs,
+            prepared: HashMap::new(),
+            outbox: None,
+            placed,
+            leases: Some(leases),
+            home: None,
+            leaving: None,
+        }
     }
 
     /// The daemon's own machine, with parts of runs that are on other nodes, too.
@@ -114,6 +170,7 @@ impl Runner {
             placed: Placed::default(),
             leases: None,
             home: Some(runs),
+            leaving: None,
         }
     }
 
@@ -125,7 +182,8 @@ impl Runner {
     pub(super) fn run(mut self, inputs: &Receiver<Input>) {
         loop {
             let has_output = self.outbox.is_some() && self.runs.values().any(|run| run.cursor.is_some());
-            let input = if has_output {
+            let keeps_ends = self.leaving.as_ref().is_some_and(Leaving::keeps_any);
+            let input = if has_output || keeps_ends {
                 inputs.recv_timeout(OUTPUT_EVERY)
             } else {
                 inputs.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -135,6 +193,7 @@ impl Runner {
                 Err(RecvTimeoutError::Timeout) => self.pump_all(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+            self.settle_ends();
         }
     }
 
@@ -166,6 +225,7 @@ impl Runner {
             }
             Input::Connected(outbox) => self.outbox = Some(outbox),
             Input::Disconnected => self.disconnect(),
+            Input::Leave(waits) => self.leave(waits),
         }
     }
 
@@ -259,6 +319,9 @@ impl Runner {
     }
 
     fn stop(&mut self, run: RunKey, how: Stop) {
+        if let Some(leaving) = &mut self.leaving {
+            leaving.ask(run);
+        }
         // A run that is not there has ended, and its end is told.
         let stopped = self.executor().stop(run, how);
         if let Err(crate::StopError::Unreached { source, .. }) = stopped {
@@ -287,9 +350,12 @@ impl Runner {
             }
             ExecutorEvent::Ended { run, end } => {
                 self.placed.lock().unwrap_or_else(PoisonError::into_inner).remove(&run.job);
-                if let Some(known) = self.runs.get_mut(&run) {
-                    known.state = HeldState::Ended(end);
-                    self.pump(run);
+                let end = match &mut self.leaving {
+                    Some(leaving) => leaving.doubt(run, end),
+                    None => Some(end),
+                };
+                if let Some(end) = end {
+                    self.end(run, end);
                 }
             }
             ExecutorEvent::Unreadable { run, problem } => {

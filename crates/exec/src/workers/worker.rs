@@ -53,6 +53,8 @@ pub struct WorkerSettings {
     pub token: JoinToken,
     /// The address at which other nodes reach this one, where it is not the one that the connection comes from.
     pub address: Option<IpAddr>,
+    /// Whether the worker is in an allocation of a cluster manager, which ends with its jobs.
+    pub is_in_allocation: bool,
     /// What looks at the GPUs.
     pub look: Looker,
     /// How often.
@@ -108,7 +110,7 @@ pub fn work(settings: WorkerSettings) -> Result<(), WorkError> {
     let executor = executor.map_err(doing("watching processes"))?;
     let placed = Placed::default();
     start_looking(&executor, Arc::clone(&placed), settings.look, settings.look_every, inputs.clone());
-    let runner = Runner::new(executor, dir.join("jobs"), placed, lease_address);
+    let runner = Runner::new(executor, dir.join("jobs"), placed, lease_address).in_allocation(settings.is_in_allocation);
     let running = move || runner.run(&to_do);
     std::thread::Builder::new().name("runs".to_owned()).spawn(running).map_err(doing("starting threads"))?;
 
@@ -126,10 +128,18 @@ pub fn work(settings: WorkerSettings) -> Result<(), WorkError> {
     runtime.block_on(async {
         let mut ends = [SignalKind::terminate(), SignalKind::interrupt()].map(|kind| signal(kind).ok());
         let [first, second] = &mut ends;
+        let leave = caller.inputs.clone();
         let asked = async {
             match (first, second) {
                 (Some(first), Some(second)) => tokio::select! { _ = first.recv() => {}, _ = second.recv() => {} },
                 _ => std::future::pending().await,
+            }
+            if settings.is_in_allocation {
+                let (waits, ended) = tokio::sync::oneshot::channel();
+                if leave.send(Input::Leave(waits)).is_ok() {
+                    // The manager kills whatever does not end in time, this worker included.
+                    _ = ended.await;
+                }
             }
         };
         tokio::select! {

@@ -162,6 +162,7 @@ impl WorkerPlace {
                 join: address.to_string(),
                 token,
                 address: None,
+                is_in_allocation: false,
                 look: Box::new(look),
                 look_every: Duration::from_millis(50),
                 remark: Box::new(|_| {}),

@@ -5,6 +5,10 @@
 //! backfilled meanwhile. Without it the queue is sorted again at every event, and nothing passes the best job. Times are whole seconds of
 //! the file. An arrival at the moment of a release comes first.
 
+mod linear;
+
+pub use linear::play as play_linear;
+
 use super::{BadChoice, Environment, Outcome, Step, View};
 use crate::features::{self, ClusterFacts, JobFacts};
 use rota_core::random::RandomStream;
@@ -182,9 +186,16 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An environment on a trace.
+    /// An environment on a trace, at the sequence of seed 0.
     pub fn new(trace: Arc<BatchTrace>, choosing: Choosing, sequences: Sequences) -> Self {
-        let mut environment = Self {
+        let mut environment = Self::unseen(trace, choosing, sequences);
+        environment.reset(0);
+        environment
+    }
+
+    /// An environment before it was looked at.
+    fn unseen(trace: Arc<BatchTrace>, choosing: Choosing, sequences: Sequences) -> Self {
+        Self {
             free: trace.processors,
             trace,
             choosing,
@@ -202,9 +213,7 @@ impl Batch {
             last_end: 0.0,
             started: 0,
             is_done: false,
-        };
-        environment.reset(0);
-        environment
+        }
     }
 
     fn job(&self, job: usize) -> BatchJob {
@@ -220,7 +229,9 @@ impl Batch {
         self.free -= processors;
         let end = self.now + run;
         self.running.push(Reverse(Running { end, believed_end: self.now + estimate, processors }));
-        self.queue.retain(|waiting| *waiting != job);
+        if let Ok(place) = self.queue.binary_search(&job) {
+            self.queue.remove(place);
+        }
         let (wait, jct) = (self.now - submitted, end - submitted);
         let slowdown = (jct / run.max(10.0)).max(1.0);
         self.wait_sum += wait;
@@ -340,7 +351,69 @@ impl Batch {
         match rule {
             FCFS => 0.0,
             SJF => self.job(job).estimate,
-            _ => BatchRule::ALL.get(rule - SCORED).map_or(0.0, |(_, rule)| rule.score(self.facts(job))),
+            _ => BatchRule::ALL.get(rule - SCORED).map_or(BatchRule::Saf, |(_, rule)| *rule).score(self.facts(job)),
+        }
+    }
+
+    /// When running jobs are believed to end, with the processors that are free then.
+    fn free_later(&self, ends: &mut Vec<(f64, u32)>) {
+        ends.clear();
+        ends.extend(self.running.iter().map(|running| (running.0.believed_end, running.0.processors)));
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut free = self.free;
+        for (_, processors) in ends {
+            free += *processors;
+            *processors = free;
+        }
+    }
+
+    /// Begins the sequence of a seed.
+    fn begin(&mut self, seed: u64) {
+        let starts = self.trace.jobs.len() - SEQUENCE_JOBS + 1;
+        let first = match self.sequences {
+            Sequences::Published => PUBLISHED_STARTS[seed as usize % PUBLISHED_STARTS.len()] % starts,
+            Sequences::Drawn => RandomStream::new(seed, "sequence").below(starts as u64) as usize,
+        };
+        self.jobs = first..first + SEQUENCE_JOBS;
+        self.next = first;
+        self.now = self.job(first).submitted;
+        self.free = self.trace.processors;
+        self.queue.clear();
+        self.running.clear();
+        (self.slowdown_sum, self.wait_sum, self.jct_sum, self.last_end) = (0.0, 0.0, 0.0, 0.0);
+        (self.started, self.is_done) = (0, false);
+        self.next_event();
+        if self.choosing == Choosing::Resort {
+            self.rest_of_moment();
+        }
+    }
+
+    /// Takes the job at a place of the queue and goes on until the next choice. Gives the slowdowns of the jobs that were started.
+    fn go_on(&mut self, place: usize) -> f64 {
+        let job = self.queue[place];
+        let slowdowns = match self.choosing {
+            Choosing::Commit | Choosing::CommitWithBackfill => self.commit(job),
+            Choosing::Resort => self.try_start(job),
+        };
+        let waits = self.until_waiting();
+        if waits && self.choosing == Choosing::Resort {
+            self.rest_of_moment();
+        }
+        self.is_done = !waits;
+        slowdowns
+    }
+
+    /// What the sequence came to so far.
+    fn sum_up(&self) -> Outcome {
+        let count = self.started.max(1) as f64;
+        Outcome {
+            reward: -self.slowdown_sum / count,
+            wait_mean_s: self.wait_sum / count,
+            makespan_s: self.last_end - self.job(self.jobs.start).submitted,
+            bsld_mean: self.slowdown_sum / count,
+            jct_mean_s: self.jct_sum / count,
+            energy_kwh: None,
+            lost: 0,
         }
     }
 
@@ -348,13 +421,8 @@ impl Batch {
         let seen = if self.choosing == Choosing::Resort { self.queue.len() } else { self.queue.len().min(ROWS_MAX) };
         let all = f64::from(self.trace.processors);
         let cluster = ClusterFacts { free: f64::from(self.free) / all, gpus: all, waiting: self.queue.len() };
-        let mut ends = self.running.iter().map(|running| (running.0.believed_end, running.0.processors)).collect::<Vec<_>>();
-        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut free = self.free;
-        for (_, processors) in &mut ends {
-            free += *processors;
-            *processors = free;
-        }
+        let mut ends = Vec::new();
+        self.free_later(&mut ends);
         let mut rows = std::mem::take(&mut self.rows);
         rows.clear();
         for &job in &self.queue[..seen] {
@@ -384,23 +452,7 @@ impl Environment for Batch {
     }
 
     fn reset(&mut self, seed: u64) {
-        let starts = self.trace.jobs.len() - SEQUENCE_JOBS + 1;
-        let first = match self.sequences {
-            Sequences::Published => PUBLISHED_STARTS[seed as usize % PUBLISHED_STARTS.len()] % starts,
-            Sequences::Drawn => RandomStream::new(seed, "sequence").below(starts as u64) as usize,
-        };
-        self.jobs = first..first + SEQUENCE_JOBS;
-        self.next = first;
-        self.now = self.job(first).submitted;
-        self.free = self.trace.processors;
-        self.queue.clear();
-        self.running.clear();
-        (self.slowdown_sum, self.wait_sum, self.jct_sum, self.last_end) = (0.0, 0.0, 0.0, 0.0);
-        (self.started, self.is_done) = (0, false);
-        self.next_event();
-        if self.choosing == Choosing::Resort {
-            self.rest_of_moment();
-        }
+        self.begin(seed);
         self.look();
     }
 
@@ -413,16 +465,7 @@ impl Environment for Batch {
         if choice >= self.queue.len() {
             return Err(BadChoice { choice, rows: self.queue.len() });
         }
-        let job = self.queue[choice];
-        let slowdowns = match self.choosing {
-            Choosing::Commit | Choosing::CommitWithBackfill => self.commit(job),
-            Choosing::Resort => self.try_start(job),
-        };
-        let waits = self.until_waiting();
-        if waits && self.choosing == Choosing::Resort {
-            self.rest_of_moment();
-        }
-        self.is_done = !waits;
+        let slowdowns = self.go_on(choice);
         self.look();
         Ok(Step { reward: -slowdowns / SEQUENCE_JOBS as f64, done: self.is_done })
     }
@@ -433,20 +476,13 @@ impl Environment for Batch {
     }
 
     fn rules(&self) -> Vec<&'static str> {
-        ["fcfs", "sjf"].into_iter().chain(BatchRule::ALL.into_iter().map(|(name, _)| name)).collect()
+        // Nothing is stopped here, so what remains of a waiting job's area is all of it.
+        let scored = BatchRule::ALL.into_iter().map(|(name, _)| name);
+        ["fcfs", "sjf"].into_iter().chain(scored).chain(["srsf"]).collect()
     }
 
     fn outcome(&self) -> Outcome {
-        let count = self.started.max(1) as f64;
-        Outcome {
-            reward: -self.slowdown_sum / count,
-            wait_mean_s: self.wait_sum / count,
-            makespan_s: self.last_end - self.job(self.jobs.start).submitted,
-            bsld_mean: self.slowdown_sum / count,
-            jct_mean_s: self.jct_sum / count,
-            energy_kwh: None,
-            lost: 0,
-        }
+        self.sum_up()
     }
 }
 
@@ -465,6 +501,35 @@ mod tests {
         }
         let loaded = rota_trace::read(&root.join("lublin/lublin-2.swf"), &rota_trace::ReadOptions::default()).unwrap();
         Some(Arc::new(BatchTrace::new(&loaded, 256).unwrap()))
+    }
+
+    /// A search plays without rows; everybody else sees rows. Both must come to the same.
+    #[test]
+    fn parity_a_linear_score_plays_alike_with_rows_and_without() {
+        let Some(trace) = lublin() else { return };
+        let mut stream = RandomStream::new(5, "weights");
+        for (number, choosing) in [Choosing::Commit, Choosing::CommitWithBackfill, Choosing::Resort].into_iter().enumerate() {
+            for seed in 0..3 {
+                let mut network = rota_nn::Network::linear(features::COUNT);
+                network.parameters_mut().iter_mut().for_each(|weight| *weight = stream.normal() as f32);
+                let area = features::place("log_area");
+                network.parameters_mut()[area] = -20.0;
+                let mut workspace = rota_nn::Workspace::default();
+                let mut environment = Batch::new(Arc::clone(&trace), choosing, Sequences::Drawn);
+                environment.reset(seed);
+                let mut steps = 0;
+                loop {
+                    let view = environment.view();
+                    let choice = super::super::best_legal(network.forward(view.rows, &mut workspace), view.legal);
+                    steps += 1;
+                    if environment.step(choice).unwrap().done {
+                        break;
+                    }
+                }
+                let (outcome, without) = play_linear(&trace, choosing, Sequences::Drawn, seed, &network).unwrap();
+                assert_eq!((outcome, without), (environment.outcome(), steps), "{number} {seed}");
+            }
+        }
     }
 
     fn published_mean(trace: &Arc<BatchTrace>, choosing: Choosing, rule: &str) -> f64 {

@@ -4,8 +4,10 @@
 //! the same choices give the same episode.
 
 pub mod batch;
+pub mod classroom;
 pub mod classroom_compat;
 pub mod queue;
+mod sight;
 pub mod vector;
 
 use rota_core::random::RandomStream;
@@ -42,7 +44,7 @@ pub struct Outcome {
     pub bsld_mean: f64,
     /// Mean seconds from submission to completion.
     pub jct_mean_s: f64,
-    /// Energy of all GPUs in kilowatt-hours, where it is known.
+    /// Energy in kilowatt-hours of GPUs while jobs hold them, where it is known.
     pub energy_kwh: Option<f64>,
     /// Jobs that never ran.
     pub lost: u64,
@@ -84,6 +86,14 @@ pub trait Environment: Send {
 /// The first legal row.
 pub(crate) fn first_legal(legal: &[bool]) -> usize {
     legal.iter().position(|legal| *legal).unwrap_or(0)
+}
+
+/// Any legal row, each equally likely.
+pub(crate) fn any_legal(legal: &[bool], stream: &mut RandomStream) -> usize {
+    let count = legal.iter().map(|legal| usize::from(*legal)).sum::<usize>();
+    let wanted = stream.below(count as u64) as usize;
+    let mut legal = legal.iter().enumerate().filter(|(_, legal)| **legal);
+    legal.nth(wanted).map_or(0, |(row, _)| row)
 }
 
 /// The legal row with the highest score; the first of equals. A score that is no number never wins.

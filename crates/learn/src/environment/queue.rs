@@ -3,15 +3,14 @@
 //! Row 0 is waiting; each other row is a waiting job, in order of arrival. What must hold: a row is legal only if placement finds GPUs for
 //! the job, so a chosen job starts; nothing is lost; a chooser is asked only where at least one job fits.
 
+use super::classroom::{self, Classroom};
+use super::sight::Sight;
 use super::{BadChoice, Environment, Outcome, Step, View};
 use crate::features;
-use crate::model::{Header, Model, Use, VERSION};
-use crate::policy::Learned;
 use crate::simulated::{Course, Episodes, Scenario, ScenarioError, note, sum_up};
 use rota_core::random::RandomStream;
 use rota_core::{Bound, Durations, Event, EventKind, GpuTypeId, JobId, Preempt, Snapshot, Target, Time, Wish};
 use rota_engine::Session;
-use rota_nn::{Activation, Network};
 use rota_place::fit;
 use rota_policy::{Configured, Context, Policy};
 use rota_sim::{SimOptions, SimulatedWorld};
@@ -22,7 +21,7 @@ use std::sync::Arc;
 /// Waiting jobs that are seen, unless it is said otherwise.
 pub const JOBS_SEEN: usize = 64;
 /// The rules, in order.
-const RULES: [&str; 3] = ["random", "fcfs", "sjf"];
+pub(super) const RULES: [&str; 3] = ["random", "fcfs", "sjf"];
 const FCFS: usize = 1;
 const SJF: usize = 2;
 /// The row that stands for waiting.
@@ -41,17 +40,19 @@ pub enum Cost {
     Makespan,
     /// Watt-hours of GPUs that jobs hold.
     Energy,
+    /// The mean bounded slowdown.
+    Bsld,
 }
 
 impl Cost {
     /// The words that name one.
-    pub const WORDS: [&'static str; 4] = ["wait", "jct", "makespan", "energy"];
+    pub const WORDS: [&'static str; 5] = ["wait", "jct", "makespan", "energy", "bsld"];
 }
 
 impl FromStr for Cost {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let all = [Self::Wait, Self::Jct, Self::Makespan, Self::Energy];
+        let all = [Self::Wait, Self::Jct, Self::Makespan, Self::Energy, Self::Bsld];
         let found = Self::WORDS.iter().position(|word| *word == text).map(|place| all[place]);
         found.ok_or_else(|| format!("objective `{text}` is not one of {}", Self::WORDS.join(", ")))
     }
@@ -61,8 +62,6 @@ impl FromStr for Cost {
 struct Ledger {
     bound: Arc<Bound>,
     courses: Vec<Course>,
-    /// The start and the watts of each run that goes on.
-    runs: Vec<Option<(Time, f64)>>,
     /// The moment up to which time has been charged.
     until: Time,
     submitted: usize,
@@ -71,14 +70,14 @@ struct Ledger {
     wait_seconds: f64,
     run_seconds: f64,
     makespan_seconds: f64,
-    watt_hours: f64,
+    watt_seconds: f64,
+    slowdowns: f64,
 }
 
 impl Ledger {
     fn new(bound: Arc<Bound>) -> Self {
         Self {
             courses: vec![Course::default(); bound.jobs.len()],
-            runs: vec![None; bound.jobs.len()],
             until: bound.jobs.iter().map(|job| job.arrival).min().unwrap_or(Time::ZERO),
             bound,
             submitted: 0,
@@ -87,7 +86,8 @@ impl Ledger {
             wait_seconds: 0.0,
             run_seconds: 0.0,
             makespan_seconds: 0.0,
-            watt_hours: 0.0,
+            watt_seconds: 0.0,
+            slowdowns: 0.0,
         }
     }
 
@@ -100,28 +100,31 @@ impl Ledger {
             EventKind::Submitted { .. } => {
                 self.submitted += 1;
                 self.waiting += 1;
+                note(&mut self.courses, event, &self.bound);
             }
-            EventKind::Started { job, gpus, .. } => {
+            EventKind::Started { .. } => {
                 self.waiting -= 1;
                 self.running += 1;
-                let row = self.bound.job(*job);
-                let kinds = gpus.iter().map(|gpu| self.bound.cluster.type_of(*gpu));
-                let watts =
-                    kinds.map(|kind| kind.idle_watts + (kind.full_watts - kind.idle_watts) * row.utilisation).sum::<f64>();
-                self.runs[job.index()] = Some((event.time_ns, watts * row.share.fraction()));
+                note(&mut self.courses, event, &self.bound);
             }
-            EventKind::Ended { job, .. } => match self.runs[job.index()].take() {
-                Some((since, watts)) => {
+            EventKind::Ended { job, .. } => {
+                let before = self.courses[job.index()];
+                note(&mut self.courses, event, &self.bound);
+                let after = self.courses[job.index()];
+                self.watt_seconds += after.watt_seconds() - before.watt_seconds();
+                if let Some(slowdown) = after.slowdown(self.bound.job(*job).arrival) {
+                    self.slowdowns += slowdown;
+                }
+                if before.is_running() {
                     self.running -= 1;
-                    self.watt_hours += watts * event.time_ns.since(since).seconds() / 3600.0;
                     let zero = self.bound.jobs.first().map_or(Time::ZERO, |job| job.arrival);
                     self.makespan_seconds = event.time_ns.since(zero).seconds();
+                } else {
+                    self.waiting = self.waiting.saturating_sub(1);
                 }
-                None => self.waiting = self.waiting.saturating_sub(1),
-            },
+            }
             _ => {}
         }
-        note(&mut self.courses, event);
     }
 
     fn cost(&self, cost: Cost) -> f64 {
@@ -130,7 +133,8 @@ impl Ledger {
             Cost::Wait => self.wait_seconds / jobs,
             Cost::Jct => (self.wait_seconds + self.run_seconds) / jobs,
             Cost::Makespan => self.makespan_seconds,
-            Cost::Energy => self.watt_hours,
+            Cost::Energy => self.watt_seconds / 3600.0,
+            Cost::Bsld => self.slowdowns / jobs,
         }
     }
 
@@ -140,19 +144,47 @@ impl Ledger {
     }
 }
 
+/// How the queue is played.
+#[derive(Clone, Copy, Debug)]
+pub struct Play {
+    /// What a step is punished for.
+    pub cost: Cost,
+    /// The most waiting jobs that are seen.
+    pub jobs_seen: usize,
+    /// Whether a chooser sees how long jobs are believed to run.
+    pub estimates: bool,
+    /// Whether a chooser may wait although a job fits.
+    pub may_wait: bool,
+}
+
+/// The environment that plays a scenario step by step: the fast one where it can. Refuses a scenario with episodes that cannot be simulated.
+pub fn environment(scenario: &Scenario, episodes: Episodes, play: Play) -> Result<Box<dyn Environment>, ScenarioError> {
+    if play.estimates
+        && let Some((config, cluster, options)) = scenario.as_classroom()
+        && play.jobs_seen >= config.jobs.unwrap_or(config.tasks.1) as usize
+        && let Some(fast) = Classroom::new(config, cluster, options, play.cost, play.may_wait)
+    {
+        return Ok(Box::new(fast));
+    }
+    Ok(Box::new(Queue::new(scenario.clone(), episodes, play)?))
+}
+
+/// The features of the rows that a scenario is played with step by step.
+pub fn features_of(scenario: &Scenario) -> &'static [&'static str] {
+    if scenario.as_classroom().is_some() { &classroom::FEATURES } else { &features::NAMES }
+}
+
 /// An environment in which the agent chooses the next job of a simulated queue.
 pub struct Queue {
     scenario: Scenario,
     episodes: Episodes,
-    cost: Cost,
-    jobs_seen: usize,
-    estimates: bool,
+    play: Play,
     session: Session<SimulatedWorld>,
     ledger: Ledger,
-    /// Makes the rows of features, as the policy `learned` does.
-    watcher: Learned,
-    /// The job of each row after the first.
-    jobs: Vec<JobId>,
+    sight: Sight,
+    /// The features that are shown, and their places in a whole row.
+    features: &'static [&'static str],
+    places: Vec<usize>,
     rows: Vec<f32>,
     legal: Vec<bool>,
     is_over: bool,
@@ -160,27 +192,20 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An environment at the episode of seed 0. Refuses a scenario with episodes that cannot be simulated. With `estimates` a chooser sees
-    /// how long jobs are believed to run.
-    pub fn new(
-        scenario: Scenario,
-        episodes: Episodes,
-        cost: Cost,
-        jobs_seen: usize,
-        estimates: bool,
-    ) -> Result<Self, ScenarioError> {
+    /// An environment at the episode of seed 0. Refuses a scenario with episodes that cannot be simulated.
+    pub fn new(scenario: Scenario, episodes: Episodes, play: Play) -> Result<Self, ScenarioError> {
         scenario.check()?;
         let bound = scenario.bound(0, episodes)?;
+        let features = features_of(&scenario);
         let mut environment = Self {
-            session: rota_sim::session(&bound, nobody(estimates), &scenario.options()),
+            session: rota_sim::session(&bound, nobody(play.estimates), &scenario.options()),
+            sight: Sight::new(&bound, play.estimates)?,
             ledger: Ledger::new(bound),
-            watcher: watcher(estimates)?,
+            features,
+            places: features.iter().map(|name| features::place(name)).collect(),
             scenario,
             episodes,
-            cost,
-            jobs_seen: jobs_seen.max(1),
-            estimates,
-            jobs: Vec::new(),
+            play: Play { jobs_seen: play.jobs_seen.max(1), ..play },
             rows: Vec::new(),
             legal: Vec::new(),
             is_over: false,
@@ -199,17 +224,24 @@ impl Queue {
     }
 
     fn hand_in(&mut self, wish: Wish) {
-        let ledger = &mut self.ledger;
-        self.session.hand_in(&Target { wish, review_at: None }, &mut |event| ledger.record(event));
+        let (ledger, sight) = (&mut self.ledger, &mut self.sight);
+        self.session.hand_in(&Target { wish, review_at: None }, &mut |event| {
+            sight.record(event, &ledger.bound);
+            ledger.record(event);
+        });
     }
 
     /// Goes on to the next moment at which a job fits, or to the end.
     fn go_on(&mut self) {
         loop {
-            let ledger = &mut self.ledger;
-            if self.session.advance(&mut |event| ledger.record(event)).is_none() {
+            let (ledger, sight) = (&mut self.ledger, &mut self.sight);
+            let mut observe = |event: &Event| {
+                sight.record(event, &ledger.bound);
+                ledger.record(event);
+            };
+            if self.session.advance(&mut observe).is_none() {
                 self.is_over = true;
-                self.jobs.clear();
+                self.sight.jobs.clear();
                 self.begin_rows();
                 return;
             }
@@ -223,7 +255,7 @@ impl Queue {
     /// The row of waiting, alone.
     fn begin_rows(&mut self) {
         self.rows.clear();
-        self.rows.resize(features::COUNT, 0.0);
+        self.rows.resize(self.features.len(), 0.0);
         self.legal.clear();
         self.legal.push(true);
     }
@@ -232,26 +264,34 @@ impl Queue {
     fn look(&mut self) -> bool {
         self.begin_rows();
         let Some(snapshot) = self.session.snapshot() else { return false };
-        let (jobs, rows) = self.watcher.see(&snapshot, self.jobs_seen);
-        if let Some(first) = rows.get(..features::COUNT) {
-            let shared = features::NAMES.iter().zip(&mut self.rows).zip(first);
-            let shared = shared.filter(|((name, _), _)| OF_THE_CLUSTER.contains(name));
-            shared.for_each(|((_, here), first)| *here = *first);
+        if !self.sight.look(&snapshot, self.play.jobs_seen) {
+            return false;
         }
-        self.rows.extend_from_slice(rows);
-        self.jobs = jobs;
-        for place in 0..self.jobs.len() {
-            let fits = self.type_for(self.jobs[place]).is_some();
+        let seen = &self.sight.rows;
+        if let Some(first) = seen.get(..features::COUNT) {
+            let shared = self.features.iter().zip(&self.places).zip(&mut self.rows);
+            let shared = shared.filter(|((name, _), _)| OF_THE_CLUSTER.contains(name));
+            shared.for_each(|((_, place), here)| *here = first[*place]);
+        }
+        if self.features.len() == features::COUNT {
+            self.rows.extend_from_slice(seen);
+        } else {
+            let rows = seen.chunks_exact(features::COUNT);
+            self.rows.extend(rows.flat_map(|row| self.places.iter().map(|place| row[*place])));
+        }
+        for place in 0..self.sight.jobs.len() {
+            let known = self.sight.fits[place];
+            let fits = known.unwrap_or_else(|| self.type_for(self.sight.jobs[place]).is_some());
             self.legal.push(fits);
         }
         let any = self.legal[WAIT + 1..].contains(&true);
-        self.legal[WAIT] = !any || self.ledger.goes_on();
+        self.legal[WAIT] = !any || (self.play.may_wait && self.ledger.goes_on());
         any
     }
 
     fn believed_seconds(&self, row: usize) -> f64 {
         let snapshot = self.session.snapshot();
-        snapshot.map_or(0.0, |snapshot| snapshot.view(self.jobs[row - 1]).believed_seconds())
+        snapshot.map_or(0.0, |snapshot| snapshot.view(self.sight.jobs[row - 1]).believed_seconds())
     }
 }
 
@@ -270,37 +310,19 @@ impl Policy for Nobody {
     }
 }
 
-fn watcher(estimates: bool) -> Result<Learned, ScenarioError> {
-    let network = Network::zero(&[features::COUNT, 1], Activation::Relu)?;
-    let header = Header {
-        version: VERSION,
-        environment: String::new(),
-        objective: String::new(),
-        algorithm: String::new(),
-        seed: 0,
-        steps: 0,
-        used: Use { preempt: false, pass: true, reserve: false, estimates },
-        features: features::NAMES.map(str::to_owned).to_vec(),
-        low: vec![0.0; features::COUNT],
-        high: vec![0.0; features::COUNT],
-        activation: Activation::Relu,
-    };
-    Ok(Learned::seeing_all(Arc::new(Model { header, network })))
-}
-
 impl Environment for Queue {
     fn features(&self) -> &'static [&'static str] {
-        &features::NAMES
+        self.features
     }
 
     fn reset(&mut self, seed: u64) {
         // Every episode was tried when the environment was made.
         if let Ok(bound) = self.scenario.bound(seed, self.episodes) {
             let options = SimOptions { seed, ..self.scenario.options() };
-            self.session = rota_sim::session(&bound, nobody(self.estimates), &options);
+            self.session = rota_sim::session(&bound, nobody(self.play.estimates), &options);
+            self.sight.reset(&bound);
             self.ledger = Ledger::new(bound);
         }
-        self.watcher = self.watcher.anew();
         self.is_over = false;
         self.reward = 0.0;
         self.go_on();
@@ -317,12 +339,12 @@ impl Environment for Queue {
         if self.is_over {
             return Ok(Step { reward: 0.0, done: true });
         }
-        let before = self.ledger.cost(self.cost);
+        let before = self.ledger.cost(self.play.cost);
         if choice == WAIT {
             self.hand_in(Wish::Nothing);
             self.go_on();
         } else {
-            let job = self.jobs[choice - 1];
+            let job = self.sight.jobs[choice - 1];
             let types = vec![(job, self.type_for(job))];
             self.hand_in(Wish::Assignment { types, pairs: Vec::new(), preempt: Preempt::Never });
             self.session.look_again();
@@ -331,7 +353,7 @@ impl Environment for Queue {
                 self.go_on();
             }
         }
-        let reward = before - self.ledger.cost(self.cost);
+        let reward = before - self.ledger.cost(self.play.cost);
         self.reward += reward;
         Ok(Step { reward, done: self.is_over })
     }
@@ -344,10 +366,7 @@ impl Environment for Queue {
                 let jobs = legal.filter(|row| *row != WAIT);
                 jobs.min_by(|a, b| self.believed_seconds(*a).total_cmp(&self.believed_seconds(*b))).unwrap_or(WAIT)
             }
-            _ => {
-                let all = legal.collect::<Vec<_>>();
-                all[stream.below(all.len() as u64) as usize]
-            }
+            _ => super::any_legal(&self.legal, stream),
         }
     }
 
@@ -356,7 +375,58 @@ impl Environment for Queue {
     }
 
     fn outcome(&self) -> Outcome {
-        let energy_kwh = Some(self.ledger.watt_hours / 1000.0);
-        Outcome { reward: self.reward, energy_kwh, ..sum_up(&self.ledger.bound, &self.ledger.courses).0 }
+        Outcome { reward: self.reward, ..sum_up(&self.ledger.bound, &self.ledger.courses).0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rota_core::{Cluster, Job, MilliGpu, Span, ThroughputTable, Workload};
+
+    fn trace(seed: u64) -> Scenario {
+        let mut stream = RandomStream::new(seed, "jobs");
+        let mut workload = Workload::new("mixed");
+        let mut arrival = 0;
+        for _ in 0..60 {
+            arrival += stream.below(90) * 1_000_000_000;
+            let work = Span::from_whole_seconds(stream.between(1, 900));
+            let is_shared = stream.below(3) == 0;
+            workload.push(Job {
+                gpus: if is_shared { 1 } else { stream.between(1, 6) as u32 },
+                share: if is_shared { MilliGpu(stream.between(1, 9) as u16 * 100) } else { MilliGpu::WHOLE },
+                memory_mib: stream.below(12_000) as u32,
+                estimate: (stream.below(2) == 0).then(|| Span::from_whole_seconds(stream.between(1, 900))),
+                ..Job::new(Time(arrival), work)
+            });
+        }
+        workload.finish();
+        let cluster = Cluster::from_spec("gpu:8", 4).unwrap();
+        Scenario::trace(workload, ThroughputTable::default(), 60, cluster, SimOptions::default())
+    }
+
+    /// What is kept from one choice to the next is what the policy would see; what earlier jobs taught is asked for less often.
+    #[test]
+    fn rows_that_are_kept_equal_rows_that_are_made_anew() {
+        let kept_back = |name: &str| features::FROM_HISTORY.contains(&name) || name == "log_user_recent";
+        for (seed, estimates) in [(1, true), (2, true), (3, false)] {
+            let play = Play { cost: Cost::Jct, jobs_seen: 12, estimates, may_wait: true };
+            let mut kept = Queue::new(trace(seed), Episodes::Judging, play).unwrap();
+            let mut anew = Queue::new(trace(seed), Episodes::Judging, play).unwrap();
+            anew.sight.follow_no_room();
+            let mut stream = RandomStream::new(seed, "choices");
+            for step in 0.. {
+                let choice = kept.choice_of(0, &mut stream);
+                assert_eq!(kept.step(choice), anew.step(choice), "step {step}");
+                assert_eq!(kept.legal, anew.legal, "step {step}");
+                for (place, (kept, anew)) in kept.rows.iter().zip(&anew.rows).enumerate() {
+                    let name = features::NAMES[place % features::COUNT];
+                    assert!(kept_back(name) || (kept - anew).abs() < 1e-6, "step {step}, {name}: {kept} {anew}");
+                }
+                if kept.is_over {
+                    break;
+                }
+            }
+        }
     }
 }

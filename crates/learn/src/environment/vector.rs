@@ -53,6 +53,8 @@ pub struct Vector {
     at_end: AtEnd,
     next_seeds: Vec<u64>,
     is_over: Vec<bool>,
+    /// Rows of each environment that were shown last; those behind are zero.
+    shown: Vec<usize>,
     /// Environments × rows × features.
     pub observations: Box<[f32]>,
     /// Environments × rows: 1 where a row may be chosen.
@@ -78,6 +80,7 @@ impl Vector {
             at_end,
             next_seeds: vec![0; count],
             is_over: vec![false; count],
+            shown: vec![0; count],
             observations: vec![0.0; count * rows * features].into(),
             legal: vec![0; count * rows].into(),
             rewards: vec![0.0; count].into(),
@@ -171,14 +174,17 @@ impl Vector {
     /// Writes what an environment shows into the arrays.
     fn show(&mut self, place: usize) {
         let view = self.environments[place].view();
-        let size = self.rows * self.features;
-        let observation = &mut self.observations[place * size..(place + 1) * size];
-        let shown = view.rows.len().min(size);
-        observation[..shown].copy_from_slice(&view.rows[..shown]);
-        observation[shown..].fill(0.0);
-        let legal = &mut self.legal[place * self.rows..(place + 1) * self.rows];
-        legal.fill(0);
-        legal.iter_mut().zip(view.legal).for_each(|(here, legal)| *here = u8::from(*legal));
+        let shown = view.legal.len().min(self.rows);
+        let before = std::mem::replace(&mut self.shown[place], shown).max(shown);
+        let first = place * self.rows * self.features;
+        let observation = &mut self.observations[first..first + before * self.features];
+        let (rows, behind) = observation.split_at_mut(shown * self.features);
+        rows.copy_from_slice(&view.rows[..rows.len()]);
+        behind.fill(0.0);
+        let legal = &mut self.legal[place * self.rows..place * self.rows + before];
+        let (here, behind) = legal.split_at_mut(shown);
+        here.iter_mut().zip(view.legal).for_each(|(here, legal)| *here = u8::from(*legal));
+        behind.fill(0);
     }
 }
 

@@ -29,6 +29,7 @@ fn model(weights: &[(&str, f32)]) -> Arc<Model> {
         low: features::NAMES.map(|name| if weights.iter().any(|(used, _)| *used == name) { 0.0 } else { -1e6 }).to_vec(),
         high: features::NAMES.map(|name| if weights.iter().any(|(used, _)| *used == name) { 1.0 } else { 1e6 }).to_vec(),
         activation: Activation::Relu,
+        power_limits: std::collections::BTreeMap::new(),
     };
     Arc::new(Model { header, network })
 }

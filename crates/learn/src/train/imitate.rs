@@ -6,7 +6,7 @@
 use super::ppo::probabilities;
 use super::{Settings, TRAINING_SEEDS, TrainError};
 use crate::simulated::{Episodes, Scenario, ScenarioError};
-use crate::task::{Task, TaskError};
+use crate::task::{Objective, Task, TaskError};
 use rota_core::random::RandomStream;
 use rota_nn::{Activation, Adam, Network, Workspace};
 
@@ -34,11 +34,7 @@ pub fn imitate(task: &Task, settings: &Settings, rule: &str, activation: Activat
     let sizes = settings.sizes(features);
     let mut network = Network::random(&sizes, activation, 0.1, &mut || stream.normal())?;
     let width = sizes[1];
-    let allowed = task.features().iter().map(|name| settings.allows(name)).collect::<Vec<_>>();
-    let silence = |numbers: &mut [f32]| {
-        let forbidden = allowed.iter().enumerate().filter(|(_, allowed)| !**allowed);
-        forbidden.for_each(|(place, _)| numbers[place * width..(place + 1) * width].fill(0.0));
-    };
+    let silence = |numbers: &mut [f32]| settings.silence(width, task.features(), numbers);
     silence(network.parameters_mut());
     if decisions.is_empty() {
         return Ok(network);
@@ -82,7 +78,7 @@ fn decisions(task: &Task, settings: &Settings, rule: &str) -> Result<Vec<Decisio
 
 /// Plays an episode by a rule of the environment.
 fn stepped(task: &Task, rule: &str, seed: u64, decisions: &mut Vec<Decision>) -> Result<(), TaskError> {
-    let mut environment = task.environment(Episodes::Training).ok_or(TaskError::NoSteps)?;
+    let mut environment = task.environment(Episodes::Training, Objective::Reward, true)?;
     let rules = environment.rules();
     let number = rules.iter().position(|known| *known == rule);
     let number = number.ok_or_else(|| TaskError::UnknownRule { given: rule.to_owned(), known: rules.join(", ") })?;

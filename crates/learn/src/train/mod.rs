@@ -6,11 +6,12 @@
 mod cma;
 pub mod es;
 pub mod imitate;
+pub mod power;
 pub mod ppo;
 pub mod q;
 mod space;
 
-use crate::model::{Header, Model, Ranges, Use, VERSION};
+use crate::model::{Header, Model, Ranges, Use, VERSION, rearranged};
 use crate::simulated::Episodes;
 use crate::task::{Objective, Task, TaskError};
 use rayon::prelude::*;
@@ -106,13 +107,28 @@ impl Settings {
         Network::random(&self.sizes(features), Activation::Tanh, last_scale, &mut || stream.normal())
     }
 
-    /// The network that policy gradients begin with: the one given, or one drawn by the seed.
-    fn first_network(&self, features: usize) -> Result<Network, TrainError> {
-        match &self.warm {
-            None => Ok(self.network(features, 0.1, "network")?),
-            Some(warm) if warm.sizes() == self.sizes(features) => Ok(warm.clone()),
-            Some(warm) => Err(TrainError::OtherShape { sizes: warm.sizes().to_vec() }),
+    /// The network that policy gradients begin with: the one given, or one drawn by the seed. It takes the rows of single steps.
+    fn first_network(&self, task: &Task) -> Result<Network, TrainError> {
+        let features = task.step_features();
+        let mut network = match &self.warm {
+            None => self.network(features.len(), 0.1, "network")?,
+            Some(warm) if warm.sizes() == self.sizes(task.features().len()) => rearranged(warm, task.features(), features)?,
+            Some(warm) => return Err(TrainError::OtherShape { sizes: warm.sizes().to_vec() }),
+        };
+        self.silence(network.sizes()[1], features, network.parameters_mut());
+        Ok(network)
+    }
+
+    /// Takes the weight (or the slope) from features that may not be used. `width` is that of the first layer.
+    fn silence(&self, width: usize, features: &[&str], numbers: &mut [f32]) {
+        for (place, _) in features.iter().enumerate().filter(|(_, name)| !self.allows(name)) {
+            numbers[place * width..(place + 1) * width].fill(0.0);
         }
+    }
+
+    /// The model of a network that takes the rows of single steps.
+    fn step_model(&self, task: &Task, algorithm: &str, network: &Network) -> Result<Model, BadSizes> {
+        Ok(self.model(task, algorithm, rearranged(network, task.step_features(), task.features())?))
     }
 
     fn model(&self, task: &Task, algorithm: &str, network: Network) -> Model {
@@ -129,6 +145,7 @@ impl Settings {
             low: vec![-1.0; features.len()],
             high: vec![1.0; features.len()],
             activation: network.activation(),
+            power_limits: std::collections::BTreeMap::new(),
         };
         Model { header, network }
     }
@@ -300,9 +317,31 @@ mod tests {
         assert_eq!(alone, on(2));
     }
 
+    /// Wherever single steps can be taken in the simulator's queue, every algorithm gets nearer to the optimum than to the order of arrival.
     #[test]
-    fn an_environment_without_steps_is_not_for_ppo() {
-        let error = ppo::train(&one_gpu(), &settings(Objective::Wait, 10, 0), ppo::Variant::Ppo, &mut |_| {}).unwrap_err();
-        assert_eq!(error.to_string(), "this environment is played whole, by the simulator: train it with `--algo es`");
+    fn the_simulators_queue_is_learned_step_by_step_too() {
+        let task = one_gpu();
+        let wait = |rule: &str| task.play_rule(rule, 0, Episodes::Judging).unwrap().wait_mean_s;
+        let (best, arrival) = (wait("sjf"), wait("fcfs"));
+        let settings = settings(Objective::Wait, 30_000, 2);
+        for trained in [
+            ppo::train(&task, &settings, ppo::Variant::Ppo, &mut |_| {}).unwrap(),
+            ppo::train(&task, &settings, ppo::Variant::Reinforce, &mut |_| {}).unwrap(),
+            q::train(&task, &settings, &mut |_| {}).unwrap(),
+        ] {
+            let algorithm = trained.model.header.algorithm.clone();
+            let (outcome, _) = task.play_model(&Arc::new(trained.model), 0, Episodes::Judging).unwrap();
+            let part = (outcome.wait_mean_s - best) / (arrival - best);
+            assert!(part < 0.5, "{algorithm}: {} against {best} and {arrival}", outcome.wait_mean_s);
+        }
+    }
+
+    #[test]
+    fn a_feature_that_may_not_be_used_gets_no_weight() {
+        let task = one_gpu();
+        let settings = Settings { features: vec!["log_estimate".to_owned()], ..settings(Objective::Wait, 2000, 1) };
+        let trained = ppo::train(&task, &settings, ppo::Variant::Ppo, &mut |_| {}).unwrap();
+        let used = (0..crate::features::COUNT).filter(|place| trained.model.uses(*place)).collect::<Vec<_>>();
+        assert_eq!(used, [crate::features::place("log_estimate")]);
     }
 }

@@ -106,8 +106,9 @@ struct Learner {
 
 /// Trains a model. `progress` sees every checkpoint.
 pub fn train(task: &Task, settings: &Settings, variant: Variant, progress: &mut dyn FnMut(Point)) -> Result<Trained, TrainError> {
-    let features = task.features().len();
-    let score = settings.first_network(features)?;
+    let names = task.step_features();
+    let features = names.len();
+    let score = settings.first_network(task)?;
     let mut stream = RandomStream::new(settings.seed, "critic");
     let sizes = settings.sizes(features);
     let critic = Network::random(&sizes, Activation::Tanh, 1.0, &mut || stream.normal())?;
@@ -124,13 +125,13 @@ pub fn train(task: &Task, settings: &Settings, variant: Variant, progress: &mut 
     let mut environments = Vec::new();
     let mut next_seed = TRAINING_SEEDS + settings.seed.wrapping_mul(1 << 20);
     for _ in 0..ENVIRONMENTS {
-        let mut environment = task.environment(Episodes::Training).ok_or(TaskError::NoSteps)?;
+        let mut environment = task.environment(Episodes::Training, settings.objective, settings.used.estimates)?;
         environment.reset(next_seed);
         next_seed += 1;
         environments.push(environment);
     }
     let mut best = Best::new(settings);
-    let mut model = settings.model(task, variant.word(), learner.score.clone());
+    let mut model = settings.step_model(task, variant.word(), &learner.score)?;
     progress(best.judge(task, &model, settings, 0)?);
     let (mut steps, mut update) = (0, 0);
     while steps < settings.steps {
@@ -140,9 +141,10 @@ pub fn train(task: &Task, settings: &Settings, variant: Variant, progress: &mut 
         learner.reckon(&mut rollout, horizon, update == 0);
         let left = 1.0 - steps as f32 / settings.steps as f32;
         learner.update(&rollout, features, RATE * (0.1 + 0.9 * left.max(0.0)));
+        settings.silence(learner.score.sizes()[1], names, learner.score.parameters_mut());
         update += 1;
         if update % JUDGE_EVERY == 0 || steps >= settings.steps {
-            model.network = learner.score.clone();
+            model = settings.step_model(task, variant.word(), &learner.score)?;
             progress(best.judge(task, &model, settings, steps)?);
         }
     }

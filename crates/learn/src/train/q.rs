@@ -4,7 +4,8 @@
 //! (discounted) best expectation in the next state. Choices are the best so far, and now and then any legal one.
 
 use super::{Best, Point, Settings, TRAINING_SEEDS, TrainError, Trained};
-use crate::environment::{View, best_legal};
+use crate::environment::{View, any_legal, best_legal};
+use crate::model::rearranged;
 use crate::simulated::Episodes;
 use crate::task::{Task, TaskError};
 use rota_core::random::RandomStream;
@@ -21,18 +22,19 @@ const JUDGE_EVERY: u64 = 5000;
 
 /// Trains a linear model. `progress` sees every checkpoint.
 pub fn train(task: &Task, settings: &Settings, progress: &mut dyn FnMut(Point)) -> Result<Trained, TrainError> {
-    let features = task.features().len();
+    let features = task.step_features().len();
     let mut network = Network::linear(features);
     if let Some(warm) = &settings.warm {
-        if warm.sizes() != network.sizes() {
+        if *warm.sizes() != [task.features().len(), 1] {
             return Err(TrainError::OtherShape { sizes: warm.sizes().to_vec() });
         }
-        network = warm.clone();
+        network = rearranged(warm, task.features(), task.step_features())?;
     }
-    let mut environment = task.environment(Episodes::Training).ok_or(TaskError::NoSteps)?;
+    let may_use = task.step_features().iter().map(|name| f32::from(u8::from(settings.allows(name)))).collect::<Vec<_>>();
+    let mut environment = task.environment(Episodes::Training, settings.objective, settings.used.estimates)?;
     let mut stream = RandomStream::new(settings.seed, "choices");
     let mut workspace = Workspace::default();
-    let mut model = settings.model(task, "q", network.clone());
+    let mut model = settings.step_model(task, "q", &network)?;
     let mut best = Best::new(settings);
     progress(best.judge(task, &model, settings, 0)?);
     let mut seed = TRAINING_SEEDS + settings.seed.wrapping_mul(1 << 20);
@@ -62,19 +64,14 @@ pub fn train(task: &Task, settings: &Settings, progress: &mut dyn FnMut(Point)) 
         }
         let surprise = (worth - expected).clamp(-10.0, 10.0);
         let rate = RATE * (0.1 + 0.9 * left as f32) * surprise;
-        for (weight, value) in network.parameters_mut().iter_mut().zip(row.iter().chain(&[1.0])) {
+        let inputs = row.iter().zip(&may_use).map(|(value, may_use)| value * may_use);
+        for (weight, value) in network.parameters_mut().iter_mut().zip(inputs.chain([1.0])) {
             *weight += rate * value;
         }
         if step % JUDGE_EVERY == 0 || step == settings.steps {
-            model.network = network.clone();
+            model = settings.step_model(task, "q", &network)?;
             progress(best.judge(task, &model, settings, step)?);
         }
     }
     Ok(best.finish(task, model, settings.steps)?)
-}
-
-fn any_legal(legal: &[bool], stream: &mut RandomStream) -> usize {
-    let count = legal.iter().filter(|legal| **legal).count().max(1) as u64;
-    let wanted = stream.below(count) as usize;
-    legal.iter().enumerate().filter(|(_, legal)| **legal).nth(wanted).map_or(0, |(row, _)| row)
 }

@@ -1,7 +1,8 @@
 //! What Slurm's `sacct -P` prints: a table with `|` between its columns.
 //!
 //! Steps of jobs (`123.batch`) are ignored, jobs without GPUs and jobs that had not ended are left out. A time limit is
-//! the user's estimate.
+//! the user's estimate. A job that was queued again is listed once for each run (`sacct --duplicates`), and each run is a job
+//! here. GPUs are in `AllocTRES` and `ReqTRES`; Slurm 20.11 also has `AllocGRES` and `ReqGRES`, in other words.
 
 use crate::cell::{self, GANG_MAX};
 use crate::clock::{elapsed, is_unknown, moment};
@@ -11,6 +12,9 @@ use crate::fields::{Fields, Header};
 use crate::lines::Lines;
 use crate::table::each_record;
 use rota_core::{Job, Span, Time};
+
+/// The columns that say how many GPUs a job has, the best first.
+const RESOURCES: [&str; 4] = ["AllocTRES", "AllocGRES", "ReqTRES", "ReqGRES"];
 
 struct Columns {
     id: usize,
@@ -41,7 +45,7 @@ fn bind(header: &Header) -> Result<Columns, Fault> {
         elapsed: header.find(&["Elapsed"]),
         limit_minutes: header.find(&["TimelimitRaw"]),
         limit: header.find(&["Timelimit"]),
-        resources: ["AllocTRES", "ReqTRES"].iter().filter_map(|&name| header.find(&[name])).collect(),
+        resources: RESOURCES.iter().filter_map(|&name| header.find(&[name])).collect(),
         priority: header.find(&["Priority"]),
     };
     if columns.resources.is_empty() {
@@ -72,8 +76,7 @@ fn row(columns: &Columns, fields: &Fields, collector: &mut Collector) -> Result<
         collector.leave_out("without GPUs");
         return Ok(());
     }
-    let is_open =
-        matches!(state.as_str(), "PENDING" | "RUNNING" | "SUSPENDED" | "REQUEUED" | "RESIZING" | "COMPLETING" | "CONFIGURING");
+    let is_open = matches!(state.as_str(), "PENDING" | "RUNNING" | "SUSPENDED" | "RESIZING" | "COMPLETING" | "CONFIGURING");
     let has_end = columns.end.is_none_or(|index| !is_unknown(fields.get(index)));
     if is_open || !has_end {
         collector.leave_out("that had not ended");
@@ -101,18 +104,24 @@ fn row(columns: &Columns, fields: &Fields, collector: &mut Collector) -> Result<
     let account =
         cell::name(fields.optional(columns.account).unwrap_or_default()).map_err(|problem| problem.within("Account"))?;
     job.project = collector.names.intern(account);
+    if let Some(start) = fields.optional(columns.start).filter(|text| !is_unknown(text)) {
+        let start = moment(start).map_err(|problem| problem.within("Start"))?;
+        collector.note_wait(Span(start.saturating_sub(submit)));
+    }
     collector.add_logged(job, Some(id))
 }
 
-/// GPUs of `billing=8,cpu=8,gres/gpu=2,gres/gpu:a100=2,mem=64G,node=1`, with their type if it is one.
+/// GPUs of `billing=8,cpu=8,gres/gpu=2,gres/gpu:a100=2,mem=64G,node=1`, or of `gpu:a100:2` as older versions write it, with their
+/// type if it is one.
 fn resources<'f>(columns: &Columns, fields: &'f Fields) -> Result<(u32, Option<&'f str>), Fault> {
     for &index in &columns.resources {
         let mut total = None;
         let mut by_type = 0_u32;
         let mut types = Vec::new();
         for part in fields.get(index).split(',') {
-            let Some((resource, count)) = part.split_once('=') else { continue };
-            let Some(rest) = resource.trim().strip_prefix("gres/gpu") else { continue };
+            let Some((resource, count)) = part.split_once('=').or_else(|| older(part)) else { continue };
+            let resource = resource.trim();
+            let Some(rest) = resource.strip_prefix("gres/gpu").or_else(|| resource.strip_prefix("gpu")) else { continue };
             if rest.is_empty() {
                 total = Some(cell::gpus_or_none(count.trim()).map_err(|problem| problem.within("AllocTRES"))?);
             } else if let Some(name) = rest.strip_prefix(':') {
@@ -130,6 +139,16 @@ fn resources<'f>(columns: &Columns, fields: &'f Fields) -> Result<(u32, Option<&
         }
     }
     Ok((0, None))
+}
+
+/// The resource and the count of `gpu:a100:2` or `gres:gpu:2(S:0-1)`; `gpu` alone is one.
+fn older(part: &str) -> Option<(&str, &str)> {
+    let part = part.split('(').next()?.trim();
+    let part = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
+    match part.rsplit_once(':') {
+        Some((resource, count)) if count.bytes().all(|byte| byte.is_ascii_digit()) => Some((resource, count)),
+        _ => Some((part, "1")),
+    }
 }
 
 /// How long the job ran, if it did.

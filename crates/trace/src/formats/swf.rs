@@ -31,6 +31,7 @@ const COLUMNS: [&str; 18] = [
 ];
 const NUMBER: usize = 0;
 const SUBMIT: usize = 1;
+const WAIT: usize = 2;
 const RUN_TIME: usize = 3;
 const ALLOCATED: usize = 4;
 const REQUESTED: usize = 7;
@@ -98,6 +99,9 @@ fn row(fields: &Fields, collector: &mut Collector) -> Result<(), Fault> {
     if let Some(group) = known(fields, GROUP) {
         // Users and groups are numbers that have nothing to do with each other.
         job.project = collector.names.intern(&format!("group {}", cell::name(group).map_err(within(GROUP))?));
+    }
+    if let Some(Ok(wait)) = known(fields, WAIT).map(cell::span) {
+        collector.note_wait(wait);
     }
     let id = cell::id(fields.get(NUMBER)).map_err(within(NUMBER))?;
     collector.add_logged(job, Some(id))

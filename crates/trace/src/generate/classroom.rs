@@ -102,36 +102,72 @@ impl Classroom {
     }
 }
 
+/// A task as it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClassroomTask {
+    /// The place of its type among the types.
+    pub kind: usize,
+    /// Seconds after the first task.
+    pub arrival_seconds: f64,
+    /// The share of a GPU that it needs.
+    pub share: MilliGpu,
+    /// The memory that it needs.
+    pub memory_mib: u32,
+    /// Its length.
+    pub duration_seconds: f64,
+    /// Its priority.
+    pub priority: i32,
+}
+
+impl Classroom {
+    /// Draws the tasks of a seed, one after the other.
+    pub fn each_task(&self, seed: u64, mut take: impl FnMut(ClassroomTask)) {
+        let mut tasks = RandomStream::new(seed, "tasks");
+        let mut arrivals = (self.jobs_per_hour > 0.0).then(|| RandomStream::new(seed, "arrivals"));
+        let count = self.jobs.unwrap_or_else(|| self.tasks.draw(&mut RandomStream::new(seed, "count")));
+        let mut arrival_seconds = 0.0;
+        for position in 0..count.min(super::JOBS_MAX) {
+            let index = tasks.below(self.types.len() as u64) as usize;
+            let Some(kind) = self.types.get(index) else { break };
+            if let Some(arrivals) = arrivals.as_mut().filter(|_| position > 0) {
+                arrival_seconds += arrivals.exponential(3600.0 / self.jobs_per_hour);
+            }
+            let gpu_percent = kind.gpu_percent.draw(&mut tasks).clamp(1, 100);
+            let memory_percent = kind.memory_percent.draw(&mut tasks).min(100);
+            let duration_seconds = f64::from(kind.duration_steps.draw(&mut tasks)) * self.seconds_per_step;
+            let priority = kind.priority.draw(&mut tasks);
+            take(ClassroomTask {
+                kind: index,
+                arrival_seconds,
+                share: MilliGpu(gpu_percent as u16 * 10),
+                // Rounded down, so that shares of a whole GPU never need more than it has.
+                memory_mib: (u64::from(self.gpu_memory_mib) * u64::from(memory_percent) / 100) as u32,
+                duration_seconds,
+                priority: i32::try_from(priority).unwrap_or(i32::MAX),
+            });
+        }
+    }
+}
+
 /// Makes the tasks of a seed, in the order they are drawn.
 pub fn classroom(config: &Classroom, seed: u64) -> Workload {
     let mut workload = Workload::new(format!("classroom, seed {seed}"));
-    let mut tasks = RandomStream::new(seed, "tasks");
-    let mut arrivals = RandomStream::new(seed, "arrivals");
-    let drawn = config.tasks.draw(&mut RandomStream::new(seed, "count"));
     let names = config.types.iter().map(|kind| workload.names.intern(&kind.name)).collect::<Vec<_>>();
-    let mut now_seconds = 0.0;
-    for position in 0..config.jobs.unwrap_or(drawn).min(super::JOBS_MAX) {
-        let index = tasks.below(config.types.len() as u64) as usize;
-        let Some(kind) = config.types.get(index) else { break };
-        if position > 0 && config.jobs_per_hour > 0.0 {
-            now_seconds += arrivals.exponential(3600.0 / config.jobs_per_hour);
-        }
-        let gpu_percent = kind.gpu_percent.draw(&mut tasks).clamp(1, 100);
-        let memory_percent = kind.memory_percent.draw(&mut tasks).min(100);
-        let duration = f64::from(kind.duration_steps.draw(&mut tasks)) * config.seconds_per_step;
-        let priority = kind.priority.draw(&mut tasks);
-        let Some((arrival, work)) = Time::from_seconds(now_seconds).zip(Span::from_seconds(duration)) else {
-            break;
+    let mut is_whole = true;
+    config.each_task(seed, |task| {
+        let times = Time::from_seconds(task.arrival_seconds).zip(Span::from_seconds(task.duration_seconds));
+        let Some((arrival, work)) = times.filter(|_| is_whole) else {
+            is_whole = false;
+            return;
         };
         workload.push(Job {
-            kind: names[index],
-            share: MilliGpu(gpu_percent as u16 * 10),
-            // Rounded down, so that shares of a whole GPU never need more than it has.
-            memory_mib: (u64::from(config.gpu_memory_mib) * u64::from(memory_percent) / 100) as u32,
-            priority: i32::try_from(priority).unwrap_or(i32::MAX),
+            kind: names[task.kind],
+            share: task.share,
+            memory_mib: task.memory_mib,
+            priority: task.priority,
             ..Job::new(arrival, work)
         });
-    }
+    });
     workload.finish();
     workload
 }

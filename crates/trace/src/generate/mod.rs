@@ -8,7 +8,7 @@ mod gavel;
 mod gavel_table;
 mod poisson;
 
-pub use classroom::{Classroom, Range, TaskType, classroom};
+pub use classroom::{Classroom, ClassroomTask, Range, TaskType, classroom};
 pub use gavel::{GavelContinuous, GavelJob, GavelStatic, GavelTrace, gavel_continuous, gavel_static, gavel_trace};
 pub use gavel_table::REFERENCE_GPU_TYPE;
 pub use poisson::{DurationModel, GangWeights, Poisson, poisson};

@@ -48,24 +48,27 @@ def discriminator(width):
 class Remembered:
     """Pictures that were made earlier: the discriminator sees one of them every other time."""
 
-    def __init__(self):
+    def __init__(self, seed):
         self.pictures = []
+        # Its own, and saved with it: a training that goes on sees the pictures that it would have seen.
+        self.dice = random.Random(seed)
 
     def exchange(self, picture):
         if len(self.pictures) < REMEMBERED:
             self.pictures.append(picture)
             return picture
-        if random.random() < 0.5:
+        if self.dice.random() < 0.5:
             return picture
-        place = random.randrange(REMEMBERED)
+        place = self.dice.randrange(REMEMBERED)
         picture, self.pictures[place] = self.pictures[place], picture
         return picture
 
     def state_dict(self):
-        return {"pictures": list(self.pictures)}
+        return {"pictures": list(self.pictures), "dice": self.dice.getstate()}
 
     def load_state_dict(self, saved):
         self.pictures = saved["pictures"]
+        self.dice.setstate(saved["dice"])
 
 
 def collections(seed):
@@ -92,7 +95,7 @@ class CycleGan:
         self.device = setting.device
         self.there, self.back = (generator(width, depth).to(self.device) for _ in range(2))
         self.judge_first, self.judge_second = (discriminator(width).to(self.device) for _ in range(2))
-        self.made_first, self.made_second = Remembered(), Remembered()
+        self.made_first, self.made_second = Remembered(options.seed), Remembered(options.seed + 1)
         makers = itertools.chain(self.there.parameters(), self.back.parameters())
         judges = itertools.chain(self.judge_first.parameters(), self.judge_second.parameters())
         self.makers, self.judges = (torch.optim.Adam(each, lr=options.lr, betas=(0.5, 0.999)) for each in (makers, judges))

@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { call, isAbort, Problem, wordsOf } from "../../api/client";
 import type { PolicyInfo, Simulation, SimulationAsk } from "../../api/contract";
+import { status } from "../../live/store";
 import { useAnswer } from "../../parts/answer";
 import { Empty, Loading, Trouble } from "../../parts/notice";
 import { say } from "../../parts/toast";
@@ -92,7 +93,7 @@ export function Simulate() {
         </p>
       </div>
       <div class="simulate">
-        {policies.value ? (
+        {policies.value && status.value ? (
           <SimulationForm policies={policies.value} isRunning={isRunning} onSubmit={begin} />
         ) : policies.problem ? (
           <Trouble what="policies" problem={policies.problem} again={policies.again} />

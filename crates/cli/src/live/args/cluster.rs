@@ -27,6 +27,15 @@ pub struct WorkerArgs {
     /// Invented GPUs in place of real ones: real processes, modelled telemetry
     #[arg(long, value_name = "TYPE:COUNT,…")]
     pub virtual_gpus: Option<String>,
+    /// This worker is in an allocation of a cluster manager: when it is told to end, its jobs end, too, and wait again
+    #[arg(long)]
+    pub allocation: bool,
+    /// The only GPUs that are used, by index or UUID, as a cluster manager's `CUDA_VISIBLE_DEVICES` names them
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub gpus: Vec<String>,
+    /// The type of its GPUs, in the cluster manager's word [default: as the driver calls them]
+    #[arg(long, value_name = "TYPE")]
+    pub gpu_type: Option<String>,
     /// The address at which other nodes reach this one, for jobs over several nodes [default: where its connection comes from]
     #[arg(long, value_name = "IP")]
     pub address: Option<IpAddr>,

@@ -19,6 +19,7 @@ Examples:
   rota up --detach                                   this machine's GPUs, in the background
   rota up --virtual-gpus a100:4,t4:2 --state /tmp/q  try everything without a GPU
   rota up --config /etc/rota.toml --foreground       for systemd
+  rota up --engine slurm --shadow --policy sjf       what a policy would do in Slurm's place; it only reads
   rota up --bind 0.0.0.0 --port 8443 --tls-cert cert.pem --tls-key key.pem    for other machines, with tokens")]
 pub struct UpArgs {
     #[command(flatten)]
@@ -62,6 +63,12 @@ pub struct UpArgs {
     /// How long a job runs at the least before it is stopped for others [default: ten times what a restart costs]
     #[arg(long, value_name = "SECONDS", value_parser = super::duration)]
     pub min_run: Option<f64>,
+    /// What gives GPUs beside those of this machine: nothing, or a Slurm cluster ([engine.slurm] in the settings)
+    #[arg(long, value_name = "ENGINE", value_parser = ["local", "slurm"])]
+    pub engine: Option<String>,
+    /// Only read, say what the policy would do in Slurm's place, and keep score; goes with --engine slurm
+    #[arg(long, requires = "engine", conflicts_with_all = ["detach", "virtual_gpus"])]
+    pub shadow: bool,
     /// Power limit of the GPUs while the daemon runs: `best`, watts, or `v100=175,a40=200`; needs root, and is put back at the end
     #[arg(long, value_name = "CAP")]
     pub power_cap: Option<String>,

@@ -158,6 +158,9 @@ pub struct SubmitArgs {
     /// One job for each combination of values; `{NAME}` in the command stands for one
     #[arg(long = "param", value_name = "NAME=V,V,…")]
     pub params: Vec<String>,
+    /// Submit nothing: say when the job would start, what would start it sooner, and on which GPU type it would be done first
+    #[arg(long)]
+    pub dry_run: bool,
     /// Submit it even if the program cannot be found now
     #[arg(long)]
     pub force: bool,

@@ -6,7 +6,7 @@ use crate::output;
 use anyhow::Context;
 use rota_core::ThroughputTable;
 use rota_daemon::api::{Drain, Status};
-use rota_daemon::config::Mechanism;
+use rota_daemon::config::{EngineKind, Mechanism};
 use rota_daemon::{Config, Options, Ready, ServeError};
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
@@ -51,7 +51,14 @@ pub fn up(args: &UpArgs) -> anyhow::Result<()> {
         config.http.tls_cert.clone_from(cert);
         config.http.tls_key.clone_from(key);
     }
+    if let Some(engine) = &args.engine {
+        config.engine.kind = if engine == "slurm" { EngineKind::Slurm } else { EngineKind::Local };
+    }
     config.check()?;
+    if args.shadow {
+        anyhow::ensure!(config.engine.kind == EngineKind::Slurm, "--shadow goes with --engine slurm");
+        return crate::slurm::shadow(args, &config);
+    }
     let throughputs = throughputs(&config)?;
     if args.detach {
         return detach(args);
@@ -127,6 +134,9 @@ fn detach(args: &UpArgs) -> anyhow::Result<()> {
     }
     if let Some(min_run) = args.min_run {
         command.arg("--min-run").arg(min_run.to_string());
+    }
+    if let Some(engine) = &args.engine {
+        command.arg("--engine").arg(engine);
     }
     if let Some(cap) = &args.power_cap {
         command.arg("--power-cap").arg(cap);

@@ -4,10 +4,10 @@ use super::group::show_group;
 use super::select::{Purpose, select};
 use crate::live::args::{JobArgs, JobWord, LogsArgs, SelectArgs};
 use crate::live::client::Client;
-use crate::live::text::{clock_time, command_line, with_local_times};
+use crate::live::text::{clock_time, command_line, seconds_text, with_local_times};
 use crate::output;
 use anyhow::bail;
-use rota_daemon::api::{Explanation, Job};
+use rota_daemon::api::{Counterfactual, Delay, Explanation, Job};
 use std::io::Write;
 
 /// Prints one job in full.
@@ -64,9 +64,27 @@ pub fn explain(args: &JobArgs) -> anyhow::Result<()> {
         return output::print_json(&why);
     }
     let mut lines = vec![format!("job {} ({}): {}", why.id, why.state.word(), with_local_times(&why.reason))];
+    lines.extend(
+        why.cause.iter().filter(|_| why.blockers.len() > 1).map(|cause| format!("most of all: {}", with_local_times(cause))),
+    );
     lines.extend(why.blockers.iter().map(|blocker| format!("  {}: {}", blocker.kind, with_local_times(&blocker.text))));
+    lines.extend(counterfactual_lines(&why.counterfactuals));
     lines.extend(why.earliest_start.map(|at| format!("earliest start known: {}", clock_time(&at))));
     output::print(&lines.join("\n"))
+}
+
+/// What would start a job sooner, in lines: first what starts it at once.
+pub fn counterfactual_lines(found: &[Counterfactual]) -> Vec<String> {
+    let delays = |one: &Counterfactual| {
+        let delay = |delay: &Delay| format!("job {} by {}", delay.id, seconds_text(delay.seconds));
+        let delays = one.delays.iter().map(delay).collect::<Vec<_>>().join(", ");
+        if delays.is_empty() { String::new() } else { format!(" (delays {delays})") }
+    };
+    let line = |one: &Counterfactual| {
+        let when = if one.is_now { "now".to_owned() } else { format!("about {}", clock_time(&one.start)) };
+        format!("would start {when} with: {}{}", one.change, delays(one))
+    };
+    found.iter().map(line).collect()
 }
 
 /// The one job that is meant.

@@ -1,19 +1,25 @@
 //! `rota submit`: gives jobs to the queue.
 
 use super::sanity;
+use super::show::counterfactual_lines;
 use crate::live::args::{Memory, SubmitArgs};
 use crate::live::client::Client;
+use crate::live::text::clock_time;
 use crate::output;
 use anyhow::{Context, bail};
 use rota_daemon::Text;
-use rota_daemon::api::{After, AfterCondition, GavelScript, Submit, Submitted, SweepParam};
+use rota_daemon::api::{After, AfterCondition, DryRun, GavelScript, Submit, Submitted, SweepParam, TypeOutcome};
 use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// Gives jobs to the queue and prints their numbers.
 pub fn submit(args: &SubmitArgs) -> anyhow::Result<()> {
-    let submitted = send(&Client::new(&args.state)?, args)?;
+    let client = Client::new(&args.state)?;
+    if args.dry_run {
+        return dry_run(&client, args);
+    }
+    let submitted = send(&client, args)?;
     if args.json {
         let single = args.array.is_none() && args.params.is_empty();
         return match submitted.ids.as_slice() {
@@ -27,6 +33,27 @@ pub fn submit(args: &SubmitArgs) -> anyhow::Result<()> {
         output::remark(&format!("group:{group} has {} jobs; `rota show group:{group}` shows what becomes of them", ids.len()));
     }
     Ok(())
+}
+
+/// Says what would become of the job.
+fn dry_run(client: &Client, args: &SubmitArgs) -> anyhow::Result<()> {
+    let told: DryRun = client.send(hyper::Method::POST, "/api/v1/jobs/dry-run", &ask(args)?)?;
+    if args.json {
+        return output::print_json(&told);
+    }
+    let mut lines = vec![match &told.start {
+        _ if told.starts_now => "it would start now".to_owned(),
+        Some(start) => format!("it would start about {}", clock_time(start)),
+        None => "when it would start is not known: it depends on jobs whose lengths are not known".to_owned(),
+    }];
+    lines.extend(told.end.as_deref().map(|end| format!("it would end about {}", clock_time(end))));
+    lines.extend(counterfactual_lines(&told.counterfactuals));
+    if let Some(first) = told.first_done.as_ref().filter(|_| told.gpu_types.len() > 1) {
+        let on = |one: &TypeOutcome| Some(format!("{} about {}", one.gpu_type, clock_time(one.end.as_deref()?)));
+        let ends = told.gpu_types.iter().filter_map(on).collect::<Vec<_>>().join(", ");
+        lines.push(format!("it is done first on {first} ({ends})"));
+    }
+    output::print(&lines.join("\n"))
 }
 
 /// Sends what was typed to the daemon.

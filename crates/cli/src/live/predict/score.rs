@@ -22,6 +22,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
         forecast: ForecastOptions { draws: args.draws, ..ForecastOptions::default() },
         engine: options.engine(),
         stop_time: options.stop_time,
+        arrivals: !args.no_arrivals,
     };
     let bar = output::progress(bound.jobs.len() as u64, "jobs");
     bar.set_message("replaying");

@@ -26,11 +26,14 @@ impl Site {
         records.reverse();
         let (first, last) = (records.first().map_or(0, |record| record.id), records.last().map_or(0, |record| record.id));
         let mut runs = archive.runs_of(first, last)?;
+        let releases = archive.releases_of(first, last)?;
         let from_s = records.iter().map(|record| record.submitted_ns).min().unwrap_or(0) / 1_000_000_000;
         let samples = archive.samples(from_s, crate::clock::wall_ns() / 1_000_000_000)?;
         let jobs = records.into_iter().map(|record| {
             let (believed_seconds, share_milli, memory_mib) = self.estimates.of(&record);
             let ask = api::Submit { command: Arc::new(record.command_in_short()), ..(*record.spec.ask).clone() };
+            let runs = runs.remove(&record.id).unwrap_or_default();
+            let first_start = runs.first().map(|run| run.start_ns);
             api::PastJob {
                 job: viewer.job(&record, record.view(&self.state_dir, None, None)),
                 ask: viewer.ask(&record, ask),
@@ -39,12 +42,20 @@ impl Site {
                 share_milli,
                 memory_mib,
                 steps: record.progress.steps_told.max(record.progress.step),
-                runs: runs.remove(&record.id).unwrap_or_default(),
+                released_at_ns: releases.get(&record.id).copied().filter(|at| first_start.is_none_or(|start| *at <= start)),
+                runs,
             }
         });
         let jobs = jobs.collect();
         let view = self.board.read();
-        Ok(api::History { host: self.estimates.host.clone(), gpus: viewer.gpus(view.gpus.clone()), jobs, samples })
+        let scheduler = api::SchedulerSettings { policy: view.policy.clone(), ..self.status.scheduler.clone() };
+        Ok(api::History {
+            host: self.estimates.host.clone(),
+            gpus: viewer.gpus(view.gpus.clone()),
+            jobs,
+            samples,
+            scheduler: Some(scheduler),
+        })
     }
 }
 

@@ -2,9 +2,11 @@
 
 use super::lists::Wanted;
 use crate::api;
+use crate::forecast::changes::{of_candidate, of_job};
+use crate::forecast::forecaster::JOBS_MAX;
 use crate::http::page::has;
 use crate::http::{Answer, Problem, Site, parse_time};
-use crate::machine::platform::{Caller, Message, Verb};
+use crate::machine::platform::{Caller, Message, Refusal, RefusalKind, Verb};
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -30,6 +32,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
         .routes(routes!(submit_many))
         .routes(routes!(show, change))
         .routes(routes!(explain))
+        .routes(routes!(dry_run))
         .routes(routes!(wait))
         .routes(routes!(act))
 }
@@ -245,7 +248,36 @@ async fn change(
 /// Why a job waits.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}/explain", params(("id" = u64, Path, description = "Its number.")), responses((status = 200, body = api::Explanation), (status = 404, body = api::Problem)))]
 async fn explain(State(site): State<Arc<Site>>, caller: Caller, Path(id): Path<u64>) -> Answer<api::Explanation> {
-    Ok(Json(site.ask(|reply| Message::Explain(id, caller, reply)).await?))
+    let mut why = site.ask(|reply| Message::Explain(id, caller, reply)).await?;
+    let is_long = site.board.read().jobs.len() > JOBS_MAX;
+    if why.state == api::JobState::Waiting && !is_long {
+        why.counterfactuals = site
+            .aside(move |site| {
+                let fork = site.fork();
+                Ok(fork.map(|fork| of_job(&fork, &mut site.learned.lock(), site.estimates.jobs_per_gpu, id)).unwrap_or_default())
+            })
+            .await?;
+    }
+    Ok(Json(why))
+}
+
+/// When a job would start if it were submitted now, on which GPU type it would be done first, and what would start it sooner. Nothing is
+/// submitted.
+#[utoipa::path(post, path = "/api/v1/jobs/dry-run", request_body = api::Submit, responses((status = 200, body = api::DryRun), (status = "4XX", body = api::Problem)))]
+async fn dry_run(State(site): State<Arc<Site>>, caller: Caller, Json(ask): Json<api::Submit>) -> Answer<api::DryRun> {
+    may_submit(&site, &caller)?;
+    let jobs = site.board.read().jobs.len();
+    if jobs > JOBS_MAX {
+        let message = format!("{jobs} jobs wait or run: starts are predicted for queues of up to {JOBS_MAX}");
+        return Err(Refusal::new(RefusalKind::TooMany, message).into());
+    }
+    let candidate = site.ask(|reply| Message::DryRun(Box::new(ask), caller, reply)).await?;
+    let busy = || Problem::from(Refusal::new(RefusalKind::Unavailable, "the queue is busy; try again"));
+    let told = site.aside(move |site| {
+        let fork = site.fork().ok_or_else(busy)?;
+        Ok(of_candidate(&fork, &mut site.learned.lock(), site.estimates.jobs_per_gpu, *candidate))
+    });
+    Ok(Json(told.await?))
 }
 
 /// How long to wait.

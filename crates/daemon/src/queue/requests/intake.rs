@@ -2,6 +2,7 @@
 
 use crate::api::text::Text;
 use crate::api::{self, AfterCondition, ClaimMode, GpuClaim, JobState, Submit, Submitted};
+use crate::forecast::changes::Candidate;
 use crate::machine::platform::{Caller, Platform, Refusal, RefusalKind, Reply};
 use crate::memory::profiles::class_of;
 use crate::memory::sharing::{ProfileRun, wait_for_profile};
@@ -252,6 +253,21 @@ impl<P: Platform> LiveWorld<P> {
             accepted.gpus_in_play += record.spec.ask.gpus;
         }
         Ok(())
+    }
+
+    /// What a submit would become, or why it would be refused. Of an array it is the first job.
+    pub(crate) fn candidate(&mut self, ask: Submit, caller: &Caller, state: &State) -> Result<Candidate, Refusal> {
+        self.check_submit(&ask, caller)?;
+        let mut specs = expand(ask, caller, self.config.limits.array_max)?;
+        self.check_specs(&specs, &[], caller)?;
+        specs.truncate(1);
+        let Some(mut spec) = specs.pop() else { return Err(Refusal::new(RefusalKind::BadInput, "the array has no job")) };
+        spec.profile = spec.ask.memory_auto.then(|| class_of(&spec.ask, &self.config.sharing));
+        let (_, record) = self.request_of(self.next_id, &spec, caller, state)?;
+        let translator = Translator { machine: &self.devices.machine, estimates: &self.memory.estimates };
+        let request = translator.new_job(&record, &self.rows, self.stamp());
+        let request = request.ok_or_else(|| Refusal::new(RefusalKind::BadInput, "no GPU of this machine could take the job"))?;
+        Ok(Candidate { request, record })
     }
 
     /// Whether a job that is waited for has ended badly already. Jobs that never were cannot be waited for.

@@ -35,8 +35,13 @@ impl<P: Platform> LiveWorld<P> {
         if ends.is_empty() {
             return;
         }
-        // Of one moment: jobs that ended by themselves come before those that went with their nodes, as in the simulator.
-        ends.sort_by_key(|(id, _, outcome)| matches!(outcome, Outcome::Rebooted).then_some(*id));
+        // Of one moment: jobs that ended by themselves come before those that were asked to leave, and those before jobs that went with
+        // their nodes, as in the simulator.
+        ends.sort_by_key(|(id, _, outcome)| match outcome {
+            Outcome::Ended(exit) if exit.cause == Cause::StopRequested => (1, *id),
+            Outcome::Rebooted => (2, *id),
+            _ => (0, *id),
+        });
         self.board.write().warnings.remove(UNREADABLE);
         let mut entries = Vec::new();
         let mut kept = Vec::new();
@@ -149,6 +154,11 @@ impl<P: Platform> LiveWorld<P> {
                 } else {
                     end_of_loss(record, End::Lost)
                 }
+            }
+            Outcome::NodeEnded(why) => {
+                after.reason = Some(why.clone());
+                let waits_again = self.config.jobs.on_gpu_loss == OnLoss::Requeue && !record.cancel;
+                if waits_again { End::Evicted } else { end_of_loss(record, End::Lost) }
             }
             Outcome::Rebooted => {
                 after.reason = Some("the machine was restarted while it ran".to_owned());

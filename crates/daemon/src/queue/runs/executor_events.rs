@@ -87,8 +87,9 @@ impl<P: Platform> LiveWorld<P> {
     }
 
     /// A node does not answer any more, or answers again.
-    fn set_node(&mut self, name: &NodeName, is_up: bool, state: &State, events: &mut Vec<Event>) {
+    pub(crate) fn set_node(&mut self, name: &NodeName, is_up: bool, state: &State, events: &mut Vec<Event>) {
         let Some(node) = self.devices.machine.node_named(name.as_str()) else { return };
+        let is_up = is_up && !self.devices.leaving.contains(name.as_str());
         let told = events.iter().rev().find_map(|event| match event.kind {
             EventKind::NodeLost { node: other } if other == node => Some(false),
             EventKind::NodeReturned { node: other } if other == node => Some(true),

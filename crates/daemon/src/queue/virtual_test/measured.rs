@@ -31,7 +31,7 @@ fn measured_speeds_survive_a_kill_and_an_image_that_cannot_be_taken_up() {
         };
         3
     ];
-    let case = Case { asks, script: Vec::new(), outages: [None; 2] };
+    let case = Case { asks, script: Vec::new(), outages: [None; 2], stop_millis: 0 };
     let mut world = daemon(platform(&case, Some(3), &Rc::default()), Store::in_memory(), setting);
     let mut session = world.restore().unwrap();
     crate::server::run_until_exit(&mut session).unwrap();

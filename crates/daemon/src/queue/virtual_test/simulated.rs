@@ -76,9 +76,33 @@ impl World for Scripted {
     }
 }
 
-/// The starts of the simulator in the same case.
-pub(super) fn starts_of_the_simulator(case: &Case, setting: Setting<'_>) -> Vec<Start> {
-    let Case { asks, script, outages } = case;
+/// What the simulator did in a case.
+#[derive(Default)]
+pub(super) struct SimulatedRun {
+    pub starts: Vec<Start>,
+    /// When jobs were asked to leave, and which.
+    pub stops: Vec<(u64, u64)>,
+    /// The jobs among them whose GPUs were promised to another job at that moment.
+    pub made_room: BTreeSet<(u64, u64)>,
+}
+
+impl SimulatedRun {
+    fn note(&mut self, event: &Event) {
+        let (at, id) = (event.time_ns.0, |job: &JobId| u64::from(job.0) + 1);
+        match &event.kind {
+            EventKind::Started { job, gpus, .. } => self.starts.push((at, id(job), gpus.iter().map(|gpu| gpu.0).collect())),
+            EventKind::Stopping { job, cause: StopCause::Preempt, .. } => self.stops.push((at, id(job))),
+            EventKind::Promised { job, after, .. } => {
+                self.made_room.extend(after.iter().filter(|other| *other != job).map(|other| (at, id(other))));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The same case in the simulator.
+pub(super) fn run_of_the_simulator(case: &Case, setting: Setting<'_>) -> SimulatedRun {
+    let Case { asks, script, outages, stop_millis } = case;
     let mut cluster = machine().cluster;
     let lost = outages.iter().enumerate().filter_map(|(node, outage)| Some((NodeId::from_index(node), (*outage)?)));
     let outage = |(node, (from, until))| Outage { node, from: Time(from * SECOND), until: Some(Time(until * SECOND)) };
@@ -105,7 +129,7 @@ pub(super) fn starts_of_the_simulator(case: &Case, setting: Setting<'_>) -> Vec<
     workload.finish();
     let bound = Arc::new(Bound::new(workload, cluster, &table(), BadJobs::Refuse).unwrap());
     let mechanism = setting.round.map_or(Mechanism::Event, |round| Mechanism::Rounds { length: Span(round * SECOND) });
-    let options = SimOptions { mechanism, ..SimOptions::default() };
+    let options = SimOptions { mechanism, stop_time: Span(stop_millis * (SECOND / 1000)), ..SimOptions::default() };
     let mut deeds = script.clone();
     deeds.sort_by_key(|(at, _, _)| *at);
     let world = Scripted {
@@ -116,15 +140,12 @@ pub(super) fn starts_of_the_simulator(case: &Case, setting: Setting<'_>) -> Vec<
     };
     let engine = Engine::new(bound, rota_policy::build(setting.policy).unwrap(), &options.engine());
     let mut session = Session::new(engine, world);
-    let mut starts = Vec::new();
-    let mut observe = |event: &Event| {
-        if let EventKind::Started { job, gpus, .. } = &event.kind {
-            starts.push((event.time_ns.0, u64::from(job.0) + 1, gpus.iter().map(|gpu| gpu.0).collect()));
-        }
-    };
+    let mut run = SimulatedRun::default();
+    let mut observe = |event: &Event| run.note(event);
     while session.advance(&mut observe).is_some_and(|moment| moment.now.0 <= HORIZON) {
         let target = session.ask();
         session.hand_in(&target, &mut observe);
     }
-    in_order(starts)
+    run.starts = in_order(run.starts);
+    run
 }

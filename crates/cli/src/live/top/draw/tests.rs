@@ -2,6 +2,7 @@
 
 use super::super::app::{News, Page, Verb};
 use super::super::fixtures::{app, crowded_gpu, gpu, hit, job, now, room, shown, sight};
+use crate::live::text::with_local_times;
 use crossterm::event::KeyCode;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -100,20 +101,13 @@ fn enter_shows_what_stands_in_a_jobs_way() {
     let blocker =
         Blocker { kind: "gpu".to_owned(), text: "GPU 0 is held by job 17".to_owned(), gpu: Some(0), job: Some(17), pid: None };
     let earliest_start = Some("2026-11-16T12:30:00Z".to_owned());
-    let why = Explanation {
-        id: 18,
-        state: JobState::Waiting,
-        reason: "needs 1 GPU".to_owned(),
-        blockers: vec![blocker],
-        earliest_start,
-    };
+    let plain = Explanation::plain(18, JobState::Waiting, "needs 1 GPU".to_owned());
+    let why = Explanation { blockers: vec![blocker], earliest_start, ..plain };
     app.take(News::Explained(18, Ok(why)));
     let rows = shown(&mut app, 80, 24);
     assert!(rows[1].starts_with("── job 18 · evaluate · waiting ──"), "{}", rows[1]);
-    assert_eq!(
-        rows[2..5],
-        ["needs 1 GPU", "  gpu: GPU 0 is held by job 17", "earliest start known: in 30m (2026-11-16T12:30:00Z)"]
-    );
+    let start = format!("earliest start known: in 30m ({})", with_local_times("2026-11-16T12:30:00Z"));
+    assert_eq!(rows[2..5], ["needs 1 GPU", "  gpu: GPU 0 is held by job 17", &start]);
     row(&rows, "command      python train.py");
 }
 

@@ -261,6 +261,31 @@ fn a_script_for_gavel_with_our_own_iterator_counts_its_steps_once() {
     daemon.wait_one(other);
 }
 
+/// Gavel's own file, `scheduler/gavel_iterator.py` of its repository, is not ours to ship: the test runs where its path is given.
+#[test]
+fn a_script_with_the_iterator_of_gavel_itself_is_stopped_and_goes_on_if_its_path_is_given() {
+    let Some(iterator) = std::env::var_os("ROTA_GAVEL_ITERATOR") else {
+        println!("not run: ROTA_GAVEL_ITERATOR does not name Gavel's gavel_iterator.py");
+        return;
+    };
+    let config = "policy = 'rr:quantum=0.5'\nround_seconds = 1.0\n[jobs]\nmin_run_seconds = 0.2\n";
+    let daemon = Daemon::configured("a100:1", config);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/leases/gavel_script.py");
+    let journal = daemon.file("journal");
+    let command = ["--", "python3", script, iterator.to_str().unwrap(), journal.to_str().unwrap(), "0.05"];
+    let options = ["--gavel", "--total-steps", "60", "--steps-arg", "--num_steps"];
+    let job = daemon.submit(&[&options[..], &command].concat());
+    let other = daemon.shell(&["--preemptible"], "sleep 0.5");
+    let ended = daemon.wait_one(job);
+    assert_eq!(ended["state"], "done", "{ended}: {}", daemon.log(job));
+    assert!(ended["attempts"].as_u64().unwrap() > 1, "it was never stopped: {ended}");
+    assert_eq!(ended["steps_done"], 60, "{ended}");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let steps = text.lines().map(|line| line.split(' ').next().unwrap().parse::<u64>().unwrap()).collect::<Vec<_>>();
+    assert_eq!(steps, (1..=60).collect::<Vec<_>>(), "each step is done once, in order");
+    daemon.wait_one(other);
+}
+
 #[test]
 fn another_user_cannot_speak_for_a_job() {
     let Some((daemon, ann, bob)) = shared("a100:1", "") else { return };

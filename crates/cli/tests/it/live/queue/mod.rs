@@ -13,3 +13,4 @@ mod restart;
 mod trace_run;
 mod upkeep;
 pub mod users;
+mod whatif;

@@ -1,0 +1,163 @@
+//! How well the simulator repeats what really happened: the recorded jobs under the policy that really ran, start by start.
+
+use serde::Serialize;
+
+/// How well the replay fits what happened. Waits are from arrival to the first start, in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fidelity {
+    /// The policy that was replayed.
+    pub policy: String,
+    /// Jobs whose starts are known and were replayed.
+    pub jobs: usize,
+    /// The part of all pairs of jobs that started in the same order as in the replay; 1 if the order of all starts is the same.
+    pub start_order: f64,
+    /// The sum of all errors of waits, as a part of the sum of all waits; null if no job waited.
+    pub error_of_waits: Option<f64>,
+    /// The median of the absolute error of a job's wait.
+    pub error_median_s: f64,
+    /// The error that nine of ten jobs do not exceed.
+    pub error_p90_s: f64,
+    /// The mean of the replayed minus the recorded wait.
+    pub bias_s: f64,
+    /// The mean wait that was recorded.
+    pub wait_mean_recorded_s: f64,
+    /// The mean wait of the replay.
+    pub wait_mean_replayed_s: f64,
+    /// The largest distance between the two distributions of waits, 0 to 1.
+    pub distribution_distance: f64,
+}
+
+/// One job: its arrival, recorded wait and replayed wait, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Replayed {
+    pub arrival_s: f64,
+    pub recorded_s: f64,
+    pub replayed_s: f64,
+}
+
+/// Compares a replay with what happened; `None` where no start is known.
+pub fn fidelity(policy: &str, jobs: &[Replayed]) -> Option<Fidelity> {
+    if jobs.is_empty() {
+        return None;
+    }
+    let count = jobs.len() as f64;
+    let mut errors = jobs.iter().map(|job| (job.replayed_s - job.recorded_s).abs()).collect::<Vec<_>>();
+    errors.sort_by(f64::total_cmp);
+    let recorded = jobs.iter().map(|job| job.recorded_s).sum::<f64>();
+    let replayed = jobs.iter().map(|job| job.replayed_s).sum::<f64>();
+    Some(Fidelity {
+        policy: policy.to_owned(),
+        jobs: jobs.len(),
+        start_order: same_order(jobs),
+        error_of_waits: (recorded > 0.0).then(|| errors.iter().sum::<f64>() / recorded),
+        error_median_s: at(&errors, 0.5),
+        error_p90_s: at(&errors, 0.9),
+        bias_s: (replayed - recorded) / count,
+        wait_mean_recorded_s: recorded / count,
+        wait_mean_replayed_s: replayed / count,
+        distribution_distance: distance(jobs),
+    })
+}
+
+fn at(sorted: &[f64], fraction: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * fraction).round() as usize]
+}
+
+/// The part of the pairs that are in the same order. Jobs that started at one moment in either are in no order there.
+fn same_order(jobs: &[Replayed]) -> f64 {
+    // Times to the microsecond: sums of seconds differ by rounding.
+    let micros = |seconds: f64| (seconds * 1e6).round() as i64;
+    let mut starts = jobs
+        .iter()
+        .map(|job| (micros(job.arrival_s + job.recorded_s), micros(job.arrival_s + job.replayed_s)))
+        .collect::<Vec<_>>();
+    starts.sort_unstable();
+    let pairs = jobs.len() as f64 * (jobs.len() as f64 - 1.0) / 2.0;
+    if pairs == 0.0 {
+        return 1.0;
+    }
+    let mut order = starts.iter().map(|(_, replayed)| *replayed).collect::<Vec<_>>();
+    let swapped = swaps(&mut order);
+    1.0 - swapped as f64 / pairs
+}
+
+/// Sorts, and counts the pairs that were in the wrong order.
+fn swaps(values: &mut Vec<i64>) -> u64 {
+    if values.len() < 2 {
+        return 0;
+    }
+    let mut right = values.split_off(values.len() / 2);
+    let mut count = swaps(values) + swaps(&mut right);
+    let (left, mut merged) = (std::mem::take(values), Vec::with_capacity(right.len() * 2));
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    while let (Some(first), Some(second)) = (left.peek(), right.peek()) {
+        if first <= second {
+            merged.extend(left.next());
+        } else {
+            count += left.len() as u64;
+            merged.extend(right.next());
+        }
+    }
+    merged.extend(left);
+    merged.extend(right);
+    *values = merged;
+    count
+}
+
+/// The largest difference between the parts of jobs that waited at most so long.
+fn distance(jobs: &[Replayed]) -> f64 {
+    let sorted = |of: fn(&Replayed) -> f64| {
+        let mut values = jobs.iter().map(of).collect::<Vec<_>>();
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let (recorded, replayed) = (sorted(|job| job.recorded_s), sorted(|job| job.replayed_s));
+    let mut largest = 0_usize;
+    let mut below = 0;
+    for (index, wait) in recorded.iter().enumerate() {
+        if recorded.get(index + 1) == Some(wait) {
+            continue;
+        }
+        while replayed.get(below).is_some_and(|other| other <= wait) {
+            below += 1;
+        }
+        largest = largest.max((index + 1).abs_diff(below));
+    }
+    largest as f64 / jobs.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jobs(starts: &[(f64, f64)]) -> Vec<Replayed> {
+        let job = |(recorded, replayed): &(f64, f64)| Replayed { arrival_s: 0.0, recorded_s: *recorded, replayed_s: *replayed };
+        starts.iter().map(job).collect()
+    }
+
+    #[test]
+    fn the_same_starts_are_a_perfect_replay() {
+        let perfect = fidelity("fcfs", &jobs(&[(0.0, 0.0), (5.0, 5.0), (9.0, 9.0)])).unwrap();
+        assert_eq!((perfect.start_order, perfect.error_of_waits, perfect.distribution_distance), (1.0, Some(0.0), 0.0));
+    }
+
+    #[test]
+    fn one_swapped_pair_of_three_is_seen() {
+        let swapped = fidelity("fcfs", &jobs(&[(1.0, 1.0), (2.0, 4.0), (3.0, 3.0)])).unwrap();
+        assert!((swapped.start_order - 2.0 / 3.0).abs() < 1e-12, "{swapped:?}");
+        assert_eq!(swapped.error_of_waits, Some(2.0 / 6.0));
+        assert_eq!((swapped.bias_s, swapped.error_p90_s), (2.0 / 3.0, 2.0));
+    }
+
+    #[test]
+    fn jobs_that_start_together_are_in_no_order() {
+        let together = fidelity("fcfs", &jobs(&[(1.0, 1.0), (1.0, 2.0), (1.0, 0.5)]));
+        assert_eq!(together.map(|found| found.start_order), Some(1.0));
+    }
+
+    #[test]
+    fn nothing_recorded_is_no_fidelity() {
+        assert_eq!(fidelity("fcfs", &[]), None);
+        assert_eq!(fidelity("fcfs", &jobs(&[(0.0, 0.0)])).unwrap().error_of_waits, None);
+    }
+}

@@ -1,0 +1,78 @@
+//! The page of a what-if: the answer first, then how far it can be believed, the table, and the waits as curves.
+
+use super::{WhatIf, fidelity_words, table};
+use rota_report::{Look, PointChart, PointSeries, point_chart};
+use std::fmt::Write as _;
+
+/// Points of one curve.
+const POINTS: usize = 200;
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1f2933}\
+h1{font-size:1.5rem;line-height:1.3}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\
+th,td{text-align:left;padding:.4rem .8rem .4rem 0;border-bottom:1px solid #d9dee4;vertical-align:top}th{font-weight:600}\
+.scroll{overflow-x:auto}ul{padding-left:1.2rem}svg{max-width:100%;height:auto}";
+
+/// The whole page, in one file.
+pub fn page(whatif: &WhatIf) -> String {
+    let mut text = String::new();
+    // Memory takes everything.
+    _ = writeln!(text, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">");
+    _ = writeln!(text, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>What if</title>");
+    _ = writeln!(text, "<style>{STYLE}</style>\n</head>\n<body>");
+    _ = writeln!(text, "<h1>{}</h1>", escape(&whatif.answer));
+    _ = writeln!(text, "<p>{} jobs from {} on {}.</p>", whatif.jobs, escape(&whatif.source), escape(&whatif.cluster));
+    _ = writeln!(text, "<h2>Does the simulation fit?</h2>\n<p>{}</p>", escape(&fidelity_words(whatif.fidelity.as_ref())));
+    _ = writeln!(text, "<h2>The alternatives</h2>\n<div class=\"scroll\"><table>");
+    for (position, row) in table(whatif).iter().enumerate() {
+        let cell = if position == 0 { "th" } else { "td" };
+        text.push_str("<tr>");
+        for value in row {
+            _ = write!(text, "<{cell}>{}</{cell}>", escape(value));
+        }
+        text.push_str("</tr>\n");
+    }
+    _ = writeln!(text, "</table></div>\n<h2>How long jobs waited</h2>\n<div class=\"scroll\">{}</div>", chart(whatif));
+    _ = writeln!(text, "<h2>How it was made</h2>\n<ul>");
+    for note in &whatif.notes {
+        _ = writeln!(text, "<li>{}</li>", escape(note));
+    }
+    text.push_str("</ul>\n</body>\n</html>\n");
+    text
+}
+
+/// The part of the jobs that waited at most so long, one line an alternative.
+fn chart(whatif: &WhatIf) -> String {
+    let mut series = Vec::new();
+    if !whatif.recorded_waits_s.is_empty() {
+        series.push(curve("recorded", &whatif.recorded_waits_s, 0));
+    }
+    for outcome in &whatif.alternatives {
+        series.push(curve(&outcome.name, &outcome.waits_s, series.len()));
+    }
+    point_chart(&PointChart {
+        title: "Waits".to_owned(),
+        subtitle: "the part of the jobs that waited at most so long".to_owned(),
+        x_name: "minutes (the scale is logarithmic: 0 is one minute, 1 ten minutes, 2 a hundred)".to_owned(),
+        y_name: "part of the jobs".to_owned(),
+        y_range: Some((0.0, 1.0)),
+        series,
+        ..PointChart::default()
+    })
+}
+
+fn curve(name: &str, waits_s: &[f64], colour: usize) -> PointSeries {
+    let mut sorted = waits_s.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let steps = POINTS.min(sorted.len());
+    let point = |step: usize| {
+        let part = (step + 1) as f64 / steps as f64;
+        let wait = sorted[((sorted.len() as f64 * part).ceil() as usize).clamp(1, sorted.len()) - 1];
+        // A second is the least that is shown.
+        ((wait.max(1.0) / 60.0).log10(), part)
+    };
+    PointSeries { name: name.to_owned(), points: (0..steps).map(point).collect(), look: Look::Line, colour }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,105 @@
+//! The past: the jobs of a trace or of this site, the GPUs they ran on, and what is recorded of their starts.
+
+use super::alternatives::Past;
+use crate::args::WhatIfArgs;
+use crate::inputs;
+use crate::live::client::Client;
+use crate::live::past;
+use rota_core::{Span, Time};
+use rota_daemon::api::{PastJob, SchedulerSettings};
+use rota_engine::MinRun;
+use rota_sim::{Mechanism, Restart, SimOptions};
+
+/// A start that comes later after everything that could have caused it was not delayed by the daemon: the policy waited.
+const DELAY_MAX_NS: u64 = 1_000_000_000;
+
+/// How long a job runs at the least before it is stopped for others, in restarts, where the daemon's settings do not say.
+const MIN_RUN_RESTARTS: u32 = 10;
+
+/// What is known of the past beside its jobs.
+pub struct Recorded {
+    /// The policy that really ran.
+    pub ran: String,
+    /// How long each job waited for its first start, by row.
+    pub waits: Vec<Option<Span>>,
+    /// Jobs that their users held, by row, and when they let them go.
+    pub held_until: Vec<(usize, Time)>,
+    pub options: SimOptions,
+    pub notes: Vec<String>,
+}
+
+/// The jobs and GPUs of a trace, or of this site's past.
+pub fn the_past(args: &WhatIfArgs) -> anyhow::Result<(Past, Recorded)> {
+    let restart_cost = args.restart_cost.and_then(Span::from_seconds);
+    if let (Some(trace), Some(spec)) = (&args.trace, &args.cluster) {
+        let table = inputs::load_table(None)?;
+        let loaded = inputs::load_trace(trace, &args.read, &table)?;
+        let cluster = inputs::load_cluster(spec, args.gpus_per_node)?;
+        let workload = loaded.workload;
+        let has_priorities = workload.jobs.windows(2).any(|pair| pair[0].priority != pair[1].priority);
+        let usual = if has_priorities { "priority:backfill=easy" } else { "fcfs:backfill=easy" };
+        let waits = workload.jobs.iter().map(|job| loaded.waits.get(&job.line).copied()).collect();
+        let restart = Restart { cost: restart_cost.unwrap_or_default(), ..Restart::default() };
+        let options = SimOptions { seed: args.seed.unwrap_or(0), restart, ..SimOptions::default() };
+        let ran = args.ran.clone().unwrap_or_else(|| usual.to_owned());
+        let peaks_mib = vec![None; workload.jobs.len()];
+        let past = Past { workload, cluster, table, peaks_mib, gpus_per_node: args.gpus_per_node };
+        return Ok((past, Recorded { ran, waits, held_until: Vec::new(), options, notes: loaded.notes }));
+    }
+    let replay = past::replay(&Client::new(&args.state)?, args.since.as_deref())?;
+    let settings =
+        replay.scheduler.ok_or_else(|| anyhow::anyhow!("the daemon is of an older version: restart it with `rota up`"))?;
+    let waits = replay.jobs.iter().map(|job| Some(Span(job.runs.first()?.start_ns.checked_sub(job.arrived_at_ns)?)));
+    let waits = waits.collect();
+    let released = replay.jobs.iter().enumerate().filter_map(|(row, job)| Some((row, job.released_at_ns?)));
+    let held_until = released.map(|(row, at)| (row, Time(at.saturating_sub(replay.zero_ns)))).collect();
+    let peaks_mib = replay.jobs.iter().map(|job| job.job.peak_memory_mib.and_then(|peak| u32::try_from(peak).ok())).collect();
+    let cluster = args.cluster.as_deref().map(|spec| inputs::load_cluster(spec, args.gpus_per_node)).transpose()?;
+    let mut workload = replay.workload;
+    for (job, length) in workload.jobs.iter_mut().zip(lengths(&replay.jobs)) {
+        (job.work, job.fails_at) = (length, job.fails_at.map(|_| length));
+    }
+    let past = Past {
+        workload,
+        cluster: cluster.unwrap_or(replay.cluster),
+        table: inputs::load_table(None)?,
+        peaks_mib,
+        gpus_per_node: args.gpus_per_node,
+    };
+    let ran = args.ran.clone().unwrap_or_else(|| settings.policy.clone());
+    let options = as_set(&settings, restart_cost, args.seed)?;
+    Ok((past, Recorded { ran, waits, held_until, options, notes: replay.left_out }))
+}
+
+/// The options of a simulation that decides as the daemon does.
+fn as_set(settings: &SchedulerSettings, restart_cost: Option<Span>, seed: Option<u64>) -> anyhow::Result<SimOptions> {
+    let set_cost = settings.restart_seconds.and_then(Span::from_seconds);
+    let min_run = settings.min_run_seconds.and_then(Span::from_seconds).map_or(MinRun::Restarts(MIN_RUN_RESTARTS), MinRun::For);
+    let round = settings.round_seconds.and_then(Span::from_seconds);
+    Ok(SimOptions {
+        mechanism: round.map_or(Mechanism::Event, |length| Mechanism::Rounds { length }),
+        seed: seed.unwrap_or(settings.seed),
+        score: settings.place.parse()?,
+        restart: Restart { cost: restart_cost.or(set_cost).unwrap_or_default(), checkpoint: None, min_run },
+        ..SimOptions::default()
+    })
+}
+
+/// How long each job had its GPUs, from the moment that decided its start. The daemon writes an end or an arrival to the disk, decides, and
+/// writes the start; in the simulator no time passes in between. Counted with the run, that time shifts no later start.
+fn lengths(jobs: &[PastJob]) -> Vec<Span> {
+    let ends = jobs.iter().flat_map(|job| job.runs.iter().map(|run| run.end_ns));
+    let arrivals = jobs.iter().flat_map(|job| [Some(job.arrived_at_ns), job.released_at_ns].into_iter().flatten());
+    let mut causes = ends.chain(arrivals).collect::<Vec<_>>();
+    causes.sort_unstable();
+    let cause_of = |start: u64| {
+        let place = causes.partition_point(|at| *at <= start);
+        let cause = place.checked_sub(1).map_or(start, |place| causes[place]);
+        if start - cause <= DELAY_MAX_NS { cause } else { start }
+    };
+    let length = |job: &PastJob| {
+        let spans = job.runs.iter().map(|run| run.end_ns.saturating_sub(cause_of(run.start_ns)));
+        Span(spans.sum::<u64>().max(1))
+    };
+    jobs.iter().map(length).collect()
+}

@@ -1,0 +1,89 @@
+//! What would start a job sooner, asked of a copy of the queue: for `explain`, and for a job that is not submitted yet.
+//!
+//! The queue's thread only hands out the copy. The trials are made in the thread of the request, and end after a set time.
+
+use crate::api::{Counterfactual, Delay, DryRun, TypeOutcome};
+use crate::clock::rfc3339;
+use crate::forecast::fork::QueueFork;
+use crate::forecast::learned::Learned;
+use crate::machine::inventory::CPU;
+use crate::store::record::JobRecord;
+use rota_core::{JobId, MilliGpu, NewJob, Phase, Span, Time};
+use rota_forecast::{ChangeOptions, Changes, Subject};
+use std::time::{Duration, Instant};
+
+/// Trials of one question end after this long.
+const TIME_MAX: Duration = Duration::from_millis(35);
+/// A job that is not submitted is asked about once, and with more to say.
+const DRY_RUN_TIME_MAX: Duration = Duration::from_millis(500);
+/// All trials of a short queue may take so many decisions each; those of long queues fewer.
+const DECISIONS_MAX: u64 = 4000;
+const DECISIONS_MIN: u64 = 200;
+
+/// A job that is to be tried out.
+pub struct Candidate {
+    /// What it asks for, as the scheduler sees it.
+    pub request: NewJob,
+    /// Its record, as it would be.
+    pub record: JobRecord,
+}
+
+/// What would start a waiting job sooner.
+pub fn of_job(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16, id: u64) -> Vec<Counterfactual> {
+    let Some(row) = queue.numbers.iter().position(|number| *number == id).map(JobId::from_index) else { return Vec::new() };
+    if queue.engine.state.jobs.get(row.index()).is_none_or(|job| job.phase != Phase::Waiting) {
+        return Vec::new();
+    }
+    let changes = look(queue, learned, jobs_per_gpu, &Subject::Waiting(row), TIME_MAX);
+    counterfactuals(queue, &changes)
+}
+
+/// When a job would start that is not submitted, and what would start it sooner.
+pub fn of_candidate(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16, candidate: Candidate) -> DryRun {
+    let length = learned.length(&candidate.record);
+    let is_unknown = length.is_unknown();
+    let subject = Subject::New(Box::new(candidate.request), length);
+    let changes = look(queue, learned, jobs_per_gpu, &subject, DRY_RUN_TIME_MAX);
+    let when = |time: Time| rfc3339(queue.wall(time));
+    // The end of a job whose length is not known is not known either.
+    let end = |end: Option<Time>| end.filter(|_| !is_unknown).map(when);
+    let gpu_types = changes.by_type.iter().map(|(name, start, ended)| TypeOutcome {
+        gpu_type: name.to_string(),
+        start: start.map(when),
+        end: end(*ended),
+    });
+    let gpu_types = gpu_types.collect::<Vec<_>>();
+    DryRun {
+        starts_now: changes.start == Some(queue.now),
+        start: changes.start.map(when),
+        end: end(changes.end),
+        first_done: gpu_types.first().filter(|first| first.end.is_some()).map(|first| first.gpu_type.clone()),
+        gpu_types,
+        counterfactuals: counterfactuals(queue, &changes),
+    }
+}
+
+fn look(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16, subject: &Subject, time_max: Duration) -> Changes {
+    let began = Instant::now();
+    let types = queue.engine.state.bound.cluster.types.iter().map(|kind| kind.name.as_str());
+    let waiting = queue.engine.state.jobs.iter().filter(|job| job.phase == Phase::Waiting).count() as u64;
+    let options = ChangeOptions {
+        gpu_types: types.filter(|name| *name != CPU).map(Into::into).collect(),
+        share_by_memory: MilliGpu(MilliGpu::WHOLE.0 / jobs_per_gpu.max(1)),
+        decisions_max: (1_000_000 / (waiting + 1)).clamp(DECISIONS_MIN, DECISIONS_MAX),
+        wants_types: matches!(subject, Subject::New(..)),
+        has_time: &|| began.elapsed() < time_max,
+    };
+    queue.believed(learned).changes(subject, &options)
+}
+
+fn counterfactuals(queue: &QueueFork, changes: &Changes) -> Vec<Counterfactual> {
+    let delay = |(id, by): &(u64, Span)| Delay { id: *id, seconds: by.seconds() };
+    let found = changes.counterfactuals.iter().map(|found| Counterfactual {
+        change: found.change.to_string(),
+        start: rfc3339(queue.wall(found.start)),
+        is_now: found.start == queue.now,
+        delays: found.delays.iter().map(delay).collect(),
+    });
+    found.collect()
+}

@@ -1,0 +1,213 @@
+//! Jobs that will come: the site's own recent arrivals come again.
+//!
+//! A forecast that knows nothing of jobs to come is too early wherever later jobs may pass. Nobody knows which jobs will come, but they
+//! will be much like those that came in the last days, at the same times of the day. A draw begins at a moment of the recent past that
+//! has the same time of day as now, and lets the jobs come that came from there on.
+
+use crate::lengths::RunLength;
+use rota_core::random::RandomStream;
+use rota_core::{NewJob, Span, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Arrivals older than this say little about the next hours.
+const WINDOW: Span = Span::from_whole_seconds(7 * 86_400);
+/// At most so many arrivals are kept.
+const JOBS_MAX: usize = 5000;
+/// With fewer arrivals nothing is drawn.
+const JOBS_MIN: usize = 10;
+/// Less than this was not seen of the site: a burst at its beginning is no habit.
+const SPAN_MIN: Span = Span::from_whole_seconds(3600);
+const DAY: Span = Span::from_whole_seconds(86_400);
+/// The numbers of drawn jobs begin here, above those of all others.
+const FIRST_NUMBER: u64 = 1 << 62;
+
+/// A job that came lately.
+#[derive(Clone, Debug)]
+struct Recent {
+    number: u64,
+    at: Time,
+    request: Arc<NewJob>,
+    /// How long it took, if it is over; otherwise what was believed when it came.
+    length: RecentLength,
+}
+
+#[derive(Clone, Debug)]
+enum RecentLength {
+    Known(Span),
+    Believed(RunLength, f64),
+}
+
+/// The jobs that came lately.
+#[derive(Clone, Debug, Default)]
+pub struct RecentArrivals {
+    jobs: VecDeque<Recent>,
+}
+
+impl RecentArrivals {
+    /// A job came. `length` is what is believed of it, in seconds at the speed `best` of its best GPU type.
+    pub fn came(&mut self, number: u64, at: Time, request: NewJob, length: RunLength, best: f64) {
+        let length = RecentLength::Believed(length, best);
+        self.jobs.push_back(Recent { number, at, request: Arc::new(request), length });
+        while self.jobs.len() > JOBS_MAX || self.jobs.front().is_some_and(|first| at.since(first.at) > WINDOW) {
+            self.jobs.pop_front();
+        }
+    }
+
+    /// A job that came lately is over, and did so much work.
+    pub fn ended(&mut self, number: u64, work: Span) {
+        if let Ok(place) = self.jobs.binary_search_by_key(&number, |job| job.number) {
+            self.jobs[place].length = RecentLength::Known(work.max(Span(1)));
+        }
+    }
+
+    /// What is drawn from; nothing where too few jobs came.
+    pub fn pool(&self, now: Time) -> Option<Arc<ArrivalPool>> {
+        let mut jobs = self.jobs.iter().filter(|job| job.at <= now).cloned().collect::<Vec<_>>();
+        // A clock that was set back leaves them out of order.
+        jobs.sort_by_key(|job| job.at);
+        let from = jobs.first()?.at;
+        let span = now.since(from);
+        if jobs.len() < JOBS_MIN || span < SPAN_MIN {
+            return None;
+        }
+        Some(Arc::new(ArrivalPool { jobs, from, now, span }))
+    }
+}
+
+/// Recent arrivals at one moment, to draw from.
+#[derive(Debug)]
+pub struct ArrivalPool {
+    jobs: Vec<Recent>,
+    from: Time,
+    now: Time,
+    span: Span,
+}
+
+impl ArrivalPool {
+    /// The arrivals of one draw.
+    pub fn drawn(self: &Arc<Self>, mut stream: RandomStream) -> DrawnArrivals {
+        // The same time of day, where there are whole days to choose from.
+        let days = self.span.0 / DAY.0;
+        let begin = if days >= 2 {
+            let today = self.span.0 % DAY.0;
+            today + DAY.0 * stream.below(days)
+        } else {
+            (stream.unit() * self.span.0 as f64) as u64
+        };
+        let first = self.jobs.partition_point(|job| job.at.since(self.from).0 < begin);
+        DrawnArrivals { pool: Arc::clone(self), next: first, begin, rounds: 0, taken: 0, stream }
+    }
+}
+
+/// The arrivals of one draw, one after the other.
+#[derive(Clone)]
+pub struct DrawnArrivals {
+    pool: Arc<ArrivalPool>,
+    next: usize,
+    /// The moment of the recent past at which the draw begins, in nanoseconds since its first arrival.
+    begin: u64,
+    /// How often the recent past has been gone through.
+    rounds: u64,
+    taken: u64,
+    stream: RandomStream,
+}
+
+impl DrawnArrivals {
+    /// When the next job comes.
+    pub fn next_at(&self) -> Option<Time> {
+        let (place, rounds) = if self.next < self.pool.jobs.len() { (self.next, self.rounds) } else { (0, self.rounds + 1) };
+        let since_first = self.pool.jobs.get(place)?.at.since(self.pool.from).0;
+        let ahead = (since_first + rounds.saturating_mul(self.pool.span.0)).saturating_sub(self.begin);
+        Some(self.pool.now + Span(ahead))
+    }
+
+    /// The next job, with a number and a length of its own.
+    pub fn take(&mut self) -> Option<(u64, NewJob)> {
+        let at = self.next_at()?;
+        if self.next >= self.pool.jobs.len() {
+            (self.next, self.rounds) = (0, self.rounds + 1);
+        }
+        let recent = &self.pool.jobs[self.next];
+        self.next += 1;
+        self.taken += 1;
+        let mut request = (*recent.request).clone();
+        request.job.arrival = at;
+        let chance = self.stream.unit();
+        (request.job.steps, request.job.fails_at, request.job.after) = (0.0, None, Box::default());
+        request.job.work = match &recent.length {
+            RecentLength::Known(work) => *work,
+            RecentLength::Believed(length, best) => {
+                // A job of unknown length takes as long as nothing is known to take: the run forward goes on without it.
+                length
+                    .total(0.0, chance)
+                    .and_then(Span::from_seconds)
+                    .map_or(crate::starts::FOR_EVER, |span| span.work_at_speed(*best))
+            }
+        };
+        request.job.work = request.job.work.max(Span(1));
+        Some((FIRST_NUMBER + self.taken, request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LengthBelief;
+    use rota_core::Job;
+
+    fn request(gpus: u32) -> NewJob {
+        let job = Job { gpus, ..Job::new(Time::ZERO, Span(1)) };
+        NewJob { job, user: "ada".into(), project: "".into(), job_type: "".into(), gpu_types: Vec::new() }
+    }
+
+    fn recent(hours: u64) -> RecentArrivals {
+        let mut recent = RecentArrivals::default();
+        for hour in 0..hours {
+            let length = RunLength { belief: LengthBelief::Estimated(60.0), limit_seconds: None };
+            recent.came(hour, Time::ZERO + Span::from_whole_seconds(3600 * hour), request(1 + (hour % 24) as u32), length, 1.0);
+        }
+        recent
+    }
+
+    #[test]
+    fn the_same_jobs_come_at_the_same_time_of_day_and_for_ever() {
+        let now = Time::ZERO + Span::from_whole_seconds(3600 * 72 + 1800);
+        let pool = recent(73).pool(now).unwrap();
+        for seed in 0..5 {
+            let mut drawn = pool.drawn(RandomStream::new(seed, "arrivals"));
+            let mut before = now;
+            for _ in 0..200 {
+                let at = drawn.next_at().unwrap();
+                let (number, job) = drawn.take().unwrap();
+                assert!(at >= before && number > FIRST_NUMBER, "{at:?} before {before:?}");
+                before = at;
+                if at.since(now) < Span::from_whole_seconds(3600 * 20) {
+                    assert_eq!(
+                        u64::from(job.job.gpus) - 1,
+                        at.0 / 3_600_000_000_000 % 24,
+                        "seed {seed} at {} h",
+                        at.seconds() / 3600.0
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_ended_takes_as_long_as_it_took_and_too_few_jobs_are_no_pool() {
+        let mut few = recent(9);
+        assert!(few.pool(Time::ZERO + Span::from_whole_seconds(3600 * 9)).is_none());
+        few = recent(30);
+        (0..30).for_each(|number| few.ended(number, Span::from_whole_seconds(77)));
+        let pool = few.pool(Time::ZERO + Span::from_whole_seconds(3600 * 30)).unwrap();
+        let mut drawn = pool.drawn(RandomStream::new(1, "arrivals"));
+        assert!((0..50).all(|_| drawn.take().unwrap().1.job.work == Span::from_whole_seconds(77)));
+    }
+
+    #[test]
+    fn old_arrivals_are_forgotten() {
+        let recent = recent(24 * 10);
+        assert!(recent.jobs.len() <= 24 * 7 + 1, "{}", recent.jobs.len());
+    }
+}
