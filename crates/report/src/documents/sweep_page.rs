@@ -46,8 +46,10 @@ pub fn write_sweep_page(directory: &Path, page: &SweepPage) -> Result<(), Report
 }
 
 fn html(page: &SweepPage) -> String {
-    let verdicts =
-        page.verdicts.iter().map(|verdict| format!("<p class=\"verdict\">{}</p>", escape(verdict))).collect::<String>();
+    let mut verdicts = String::new();
+    for verdict in &page.verdicts {
+        let _ = write!(verdicts, "<p class=\"verdict\">{}</p>", escape(verdict));
+    }
     let parts = [
         ("{{title}}", escape(&page.title)),
         ("{{subtitle}}", escape(&page.subtitle)),

@@ -91,7 +91,9 @@ mod tests {
         let cluster = Cluster::from_spec("t4:1", 8).unwrap();
         let bound = Bound::new(workload, cluster, &ThroughputTable::new("none"), BadJobs::Refuse).unwrap();
         let mut recorder = Recorder::new(&bound, RecorderOptions { timeline: true, restart_cost: Span::ZERO });
-        events.iter().for_each(|event| recorder.observe(event));
+        for event in &events {
+            recorder.observe(event);
+        }
         let timeline = recorder.finish(Time(230_000_000_000)).timeline.unwrap();
         (bound, timeline)
     }

@@ -11,6 +11,7 @@ mod predictions;
 mod reboot;
 mod restart;
 mod trace_run;
+mod turns;
 mod upkeep;
 pub mod users;
 mod whatif;

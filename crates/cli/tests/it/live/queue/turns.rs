@@ -48,7 +48,7 @@ fn one_job_is_stopped_for_one_that_waits_however_long_it_takes_to_leave() {
 
 #[test]
 fn no_job_is_stopped_to_be_started_on_the_same_gpu() {
-    for policy in ["max-min-perf:tick=0.5", "ftf-perf:tick=0.5", "lag-match:tick=0.5"] {
+    for policy in ["max-min-perf:tick=0.5", "ftf-perf:tick=0.5"] {
         let config = format!("policy = '{policy}'\n[jobs]\nmin_run_seconds = 0.1\n");
         let daemon = Daemon::configured("a100:1,t4:1", &config);
         let jobs = [0; 3].map(|_| daemon.shell(&NOTICE, &leaves_after(0.3)));
