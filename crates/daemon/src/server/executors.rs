@@ -32,7 +32,7 @@ pub(super) fn open_executor(
     sink: &EventSink,
 ) -> Result<Executors, ServeError> {
     let state_dir = settings.state_dir.clone();
-    let open = |listen| {
+    let open = |listen| -> Result<WorkerExecutor, ServeError> {
         let settings = WorkersSettings {
             state_dir: state_dir.clone(),
             listen,
