@@ -10,5 +10,5 @@ pub mod jobs;
 pub mod machine;
 pub mod past;
 pub mod predict;
-mod text;
+pub mod text;
 pub mod top;

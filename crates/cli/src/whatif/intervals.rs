@@ -77,11 +77,11 @@ pub fn difference(jobs: &[(f64, f64)], pieces: Pieces, seed: u64) -> Difference 
         return Difference { mean_s, low_s: None, high_s: None };
     }
     let mut stream = RandomStream::new(seed, "days drawn again");
-    let mut means = (0..DRAWS)
+    let mut drawn = (0..DRAWS)
         .map(|_| mean(&mut (0..sums.len()).map(|_| sums[stream.below(sums.len() as u64) as usize])))
         .collect::<Vec<_>>();
-    means.sort_by(f64::total_cmp);
-    let at = |fraction: f64| Some(means[((DRAWS - 1) as f64 * fraction).round() as usize]);
+    drawn.sort_by(f64::total_cmp);
+    let at = |fraction: f64| Some(drawn[((DRAWS - 1) as f64 * fraction).round() as usize]);
     Difference { mean_s, low_s: at(0.025), high_s: at(0.975) }
 }
 

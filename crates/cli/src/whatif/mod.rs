@@ -106,9 +106,9 @@ fn simulate(past: &Past, recorded: &Recorded, choice: &Alternative) -> anyhow::R
         Some((new, if (factor - 1.0).abs() < f64::EPSILON { *at } else { bound.job(new).arrival + at.since(shift) }))
     });
     let restraints = Restraints { gpus_per_user_max: choice.quota(), held_until: held.collect() };
-    let mut recorder = Recorder::new(&bound, RecorderOptions { timeline: false, restart_cost: recorded.options.restart.cost });
+    let mut measures = Recorder::new(&bound, RecorderOptions { timeline: false, restart_cost: recorded.options.restart.cost });
     let policy = build_policy(&choice.policy, None)?;
-    let mut observe = |event: &rota_core::Event| recorder.observe(event);
+    let mut observe = |event: &rota_core::Event| measures.observe(event);
     let seconds = || started.elapsed().as_secs_f64();
     let engine = Engine::new(Arc::clone(&bound), policy, &recorded.options.engine());
     let world = SimulatedWorld::new(Arc::clone(&bound), &recorded.options);
@@ -117,7 +117,7 @@ fn simulate(past: &Past, recorded: &Recorded, choice: &Alternative) -> anyhow::R
     } else {
         Session::new(engine, RestrainedWorld::new(world, &restraints)).run(&mut observe, &seconds)
     };
-    let run = recorder.finish(tally.end);
+    let run = measures.finish(tally.end);
     let meta = RunMeta {
         policy: choice.policy.clone(),
         mechanism: if recorded.options.mechanism == Mechanism::Event { "event" } else { "rounds" }.to_owned(),

@@ -55,15 +55,13 @@ impl Writer<'_> {
     /// What is written of a job's specification, and the row of its command where that is kept apart.
     pub(super) fn parts_of(&mut self, spec: &Spec) -> rusqlite::Result<(String, Option<i64>)> {
         let known = self.known.last_ask.as_ref().filter(|known| Arc::ptr_eq(&known.ask, &spec.ask));
-        let (common, command_id) = match known {
-            Some(known) => (known.text.as_str(), known.command_id),
-            None => {
-                let (text, command_id) = self.common_part_of(spec)?;
-                let known = self.known.last_ask.insert(LastAsk { ask: Arc::clone(&spec.ask), text, command_id });
-                (known.text.as_str(), known.command_id)
-            }
+        let known = if let Some(known) = known {
+            known
+        } else {
+            let (text, command_id) = self.common_part_of(spec)?;
+            &*self.known.last_ask.insert(LastAsk { ask: Arc::clone(&spec.ask), text, command_id })
         };
-        Ok((spec_text::text(common, spec).map_err(not_written)?, command_id))
+        Ok((spec_text::text(&known.text, spec).map_err(not_written)?, known.command_id))
     }
 
     /// What was asked for as text, and the row of its command where that is kept apart.

@@ -34,7 +34,9 @@ fn one_job_is_stopped_for_one_that_waits_however_long_it_takes_to_leave() {
     let daemon = Daemon::configured("a100:2", "policy = 'las:first=0.4'\n[jobs]\nmin_run_seconds = 0.1\n");
     let slow = leaves_after(1.5);
     let running = [daemon.shell(&NOTICE, &slow), daemon.shell(&NOTICE, &slow)];
-    running.iter().for_each(|job| daemon.until_state(*job, "running"));
+    for job in running {
+        daemon.until_state(job, "running");
+    }
     let waits = daemon.shell(&NOTICE, &leaves_after(0.0));
     // While the first one leaves, the ranks of both running jobs move on.
     until("it has begun", || daemon.show(waits)["attempts"] == 1);
