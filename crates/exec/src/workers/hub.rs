@@ -329,6 +329,9 @@ impl Hub {
             FromWorker::Ended(run, identity, mut end) => {
                 let node = &mut table.nodes[index];
                 correct_times(&mut end, node.clock_behind_ns);
+                // Nothing of the run is left: a look from before would show its processes as strangers.
+                table.looks.retain(|look| look.owners.iter().all(|owner| owner.job != Some(run.job)));
+                let node = &mut table.nodes[index];
                 node.held.insert(run, (identity.clone(), HeldState::Ended(end.clone())));
                 let given_up = table.known.given_up.len();
                 table.known.given_up.retain(|(on, key, held)| on != name.as_str() || *key != run || *held != identity);

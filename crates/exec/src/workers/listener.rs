@@ -23,7 +23,7 @@ use crate::executor::NodeName;
 /// How long a caller may take to say who it is.
 const HELLO_WITHIN: Duration = Duration::from_secs(20);
 /// How often the caller is told what was seen on GPUs.
-const TELL_LOOKS_EVERY: Duration = Duration::from_millis(500);
+const TELL_LOOKS_EVERY: Duration = Duration::from_millis(100);
 /// Callers at once that have not said who they are.
 const STRANGERS_MAX: usize = 64;
 /// Messages that wait to be taken in before workers are made to wait.

@@ -1,7 +1,7 @@
 //! The worker's side of runs: does what the daemon asks with the executor of this machine, and tells what comes of it. One thread, which
 //! takes everything in order: messages of the daemon, events of the executor, and connections that come and go.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::DirBuilder;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
@@ -201,7 +201,14 @@ impl Runner {
         match input {
             Input::Message(message) => self.obey(message),
             Input::Event(event) => self.hear(event),
-            Input::Looks(looks) => self.tell(FromWorker::Looks(looks)),
+            Input::Looks(mut looks) => {
+                // A look from before the end of a run would show its processes as strangers; the next look is not far.
+                let is_over = |run: &Run| matches!(run.state, HeldState::Ended(_));
+                let under_way = self.runs.iter().filter(|(_, run)| !is_over(run)).map(|(key, _)| key.job);
+                let under_way = under_way.collect::<HashSet<_>>();
+                looks.retain(|look| look.owners.iter().all(|owner| owner.job.is_none_or(|job| under_way.contains(&job))));
+                self.tell(FromWorker::Looks(looks));
+            }
             Input::Introduce(reply) => {
                 self.disconnect();
                 let held = self.runs.iter().map(|(run, held)| HeldRun {
