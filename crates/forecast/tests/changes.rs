@@ -109,7 +109,9 @@ fn judge(fork: &Fork, row: JobId, change: &Change, options: &ChangeOptions<'_>) 
     };
     let world = {
         let mut after = engine.clone();
-        events.iter().for_each(|event| after.record(&Event::at(fork.now, event.clone())));
+        for event in &events {
+            after.record(&Event::at(fork.now, event.clone()));
+        }
         if after.state.jobs.len() <= row.index() {
             return None;
         }
@@ -117,7 +119,9 @@ fn judge(fork: &Fork, row: JobId, change: &Change, options: &ChangeOptions<'_>) 
     };
     engine.state.take_doomed();
     let mut session = Session::resumed(engine, world, fork.pending);
-    events.into_iter().for_each(|event| session.replay(&Event::at(fork.now, event)));
+    for event in events {
+        session.replay(&Event::at(fork.now, event));
+    }
     let mut start = None;
     let mut decisions = 0;
     while start.is_none() && decisions < DECISIONS_MAX {
