@@ -49,7 +49,7 @@ pub fn run(args: &AdaptSweepArgs) -> anyhow::Result<()> {
     let file = Mutex::new(file.with_context(|| format!("cannot write `{}`", journal_path.display()))?);
     let rows = Mutex::new((kept, None::<std::io::Error>));
     let epochs = sweep(&settings, &data, &done, &|run| {
-        let text = run.iter().map(|row| format!("{}\n", row.line)).collect::<String>();
+        let text = run.iter().flat_map(|row| [row.line.as_str(), "\n"]).collect::<String>();
         let written = file.lock().map_or(Ok(()), |mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_data()));
         if let Ok(mut rows) = rows.lock() {
             rows.0.extend(run);

@@ -264,20 +264,17 @@ fn observe(request: &Request<'_>, bar: &ProgressBar, also: &mut dyn FnMut(&Event
 fn describe(runs: &[(Run, Summary, RunMeta)], summaries: &[Summary], setting: &[String], bound: &Bound) -> String {
     let mut text = setting.join("\n");
     text.push_str("\n\n");
-    match runs {
-        [(run, summary, _)] => {
-            text.push_str(&rota_report::summary_table(summary));
-            if run.timeline.is_some() && bound.jobs.len() <= GANTT_JOBS_MAX {
-                text.push('\n');
-                text.push_str(&rota_report::terminal_gantt(run, bound, width(), GANTT_ROWS_MAX));
-            }
-        }
-        _ => {
-            text.push_str(&rota_report::comparison_table(summaries, width()));
+    if let [(run, summary, _)] = runs {
+        text.push_str(&rota_report::summary_table(summary));
+        if run.timeline.is_some() && bound.jobs.len() <= GANTT_JOBS_MAX {
             text.push('\n');
-            text.push_str(&rota_report::verdict(summaries));
-            text.push('\n');
+            text.push_str(&rota_report::terminal_gantt(run, bound, width(), GANTT_ROWS_MAX));
         }
+    } else {
+        text.push_str(&rota_report::comparison_table(summaries, width()));
+        text.push('\n');
+        text.push_str(&rota_report::verdict(summaries));
+        text.push('\n');
     }
     text
 }

@@ -201,7 +201,7 @@ mod tests {
             submitted: 1000,
             start: Some(1100),
             end: None,
-            limit: Some(Duration::from_secs(600)),
+            limit: Some(Duration::from_mins(10)),
             gpus: gpus_of("gres/gpu:v100:2"),
             node_count: 1,
             nodes: Vec::new(),
