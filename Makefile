@@ -16,7 +16,7 @@ export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD = 1
 # A page that came with the sources is not built again.
 PAGE_SHIPPED := $(wildcard web/dist.shipped)
 
-.PHONY: run quick demo build dist dist-check web test lint parity bench chaos chaos-leases chaos-slurm fuzz tools lint-tools python-tools browser torch gym slurm node clean
+.PHONY: run quick demo build dist dist-check web test lint parity bench chaos chaos-leases chaos-slurm fuzz tools lint-tools python-tools browser torch gym slurm namespaces node clean
 
 # The first look: a queue with virtual GPUs, example jobs and the dashboard, until Ctrl-C. It is built in a hurry; `make build` makes
 # the program that is shipped and measured.
@@ -57,7 +57,7 @@ endif
 
 # Property tests draw the same cases in every run of `make test`, so that a change is judged by what it changed; `make fuzz` draws others.
 test: export PROPTEST_RNG_SEED ?= 1
-test: tools python-tools browser web torch gym slurm
+test: tools python-tools browser web torch gym slurm namespaces
 	python3 -m unittest discover examples/workloads
 	cd web && npm test
 	# It leaves the binary that the tests below use in target/debug.
@@ -154,6 +154,10 @@ browser:
 # Trainings that are stopped and go on, to the bit.
 torch:
 	$(TORCH_PYTHON) -c 'import torch' 2>/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends python3-torch; }
+
+# Machines of the tests' own, as network namespaces.
+namespaces:
+	command -v ip >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends iproute2; }
 
 # Tests start a Slurm of their own. Its packages must not start another.
 SLURM_PACKAGES := munge slurmctld slurmd slurm-client slurm-wlm-basic-plugins
