@@ -108,6 +108,12 @@ impl Fork {
         engine
     }
 
+    /// Whether something is known of the length of every job that waits or runs.
+    fn knows_all_lengths(&self) -> bool {
+        let mut jobs = self.engine.state.jobs.iter().zip(&self.lengths);
+        jobs.all(|(job, length)| job.phase.is_over() || job.phase == Phase::Pending || !length.is_unknown())
+    }
+
     /// The engine of the fork, where every length is the middle of what is believed.
     pub fn with_median_lengths(&self) -> Engine {
         self.drawn(|| 0.5)
@@ -141,6 +147,8 @@ impl Fork {
         for (index, job) in waiting.iter().enumerate() {
             place[job.index()] = index;
         }
+        // A job of unknown length never ends in a draw: jobs that come would pile up behind it for ever.
+        let recent = self.recent.as_ref().filter(|_| self.knows_all_lengths());
         let mut draws = Vec::new();
         let mut decisions = 0;
         for draw in 0..options.draws.max(1) {
@@ -149,7 +157,7 @@ impl Fork {
             run.decisions_max = DRAW_DECISIONS_MAX.min(options.decisions_max);
             let mut session = self.session(self.drawn(|| stream.unit()), Arc::new([]));
             let arrivals = || RandomStream::new(options.seed, &format!("arrivals {draw}"));
-            session.world = session.world.with_drawn(self.recent.as_ref().map(|pool| pool.drawn(arrivals())));
+            session.world = session.world.with_drawn(recent.map(|pool| pool.drawn(arrivals())));
             decisions += run.go(session);
             draws.push(run.seen);
             if decisions > options.decisions_max {

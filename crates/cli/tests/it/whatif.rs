@@ -147,5 +147,5 @@ fn what_cannot_be_meant_is_said() {
     fails(&["--cluster", "gpu:2", "--add", "gpu"], "TYPE:COUNT");
     fails(&["--cluster", "gpu:2", "--sharing", "on"], "how much memory");
     fails(&["--cluster", "gpu:2", "--arrivals", "0"], "--arrivals");
-    fails(&["--cluster", "gpu:2", "--power-cap", "best"], "was not measured");
+    fails(&["--cluster", "gpu:2", "--power-cap", "100"], "was not measured");
 }

@@ -53,13 +53,15 @@ fn explain_says_what_would_start_a_job_now_and_it_does() {
     let waiting = daemon.shell(&wide, "sleep 600");
     let said = daemon.explain(waiting);
     assert!(said["cause"].is_string(), "{said:#}");
-    assert_eq!(changes(&said), [("--gpus 2".to_owned(), true)], "{said:#}");
+    // Two GPUs of each type are free: two would do, and so would four of both types.
+    let expected = [("--gpus 2".to_owned(), true), ("--any-type".to_owned(), true)];
+    assert_eq!(changes(&said), expected, "{said:#}");
     assert_eq!(said["counterfactuals"][0]["delays"], serde_json::json!([]), "{said:#}");
     let text = daemon.ok(&["explain", &waiting.to_string()]);
     assert!(text.contains("would start now with: --gpus 2"), "{text}");
     // A job that is not submitted yet hears the same.
     let dry = daemon.json(&[&["submit", "--dry-run", "--json"], &wide[..], &["--", "sleep", "600"]].concat());
-    assert_eq!((dry["starts_now"].as_bool(), changes(&dry)), (Some(false), vec![("--gpus 2".to_owned(), true)]), "{dry:#}");
+    assert_eq!((dry["starts_now"].as_bool(), changes(&dry)), (Some(false), expected.to_vec()), "{dry:#}");
     assert!(dry["start"].is_string(), "{dry:#}");
     assert_eq!(daemon.json(&["queue", "--json"]).as_array().unwrap().len(), 2, "nothing was submitted");
     // The change does what was said.
