@@ -64,8 +64,10 @@ struct Setting {
 struct Logarithms {
     /// Of one more than so many seconds.
     of: Vec<f32>,
-    /// Of the slowdown, by run time from [`SHORTEST`] on, then by the seconds waited.
-    slowdown: Vec<f32>,
+    /// Of the slowdown: for each second waited a row with a number for each run time.
+    slowdown: Vec<[f32; RING]>,
+    /// Of the number of waiting tasks.
+    queue: [f32; TASKS_MAX + 1],
     /// Of share × run time, by run time, then by share in per cent.
     area: Vec<f32>,
 }
@@ -74,18 +76,18 @@ fn log(value: f64, scale: f64) -> f32 {
     (value.ln_1p() / scale) as f32
 }
 
-fn slowdown(waited: usize, run: usize) -> f32 {
-    log(waited as f64 / run.max(SHORTEST) as f64, 5.0)
+/// The logarithm of the slowdown after so many seconds, for each run time.
+fn slowdowns(waited: usize) -> [f32; RING] {
+    std::array::from_fn(|run| log(waited as f64 / run.max(SHORTEST) as f64, 5.0))
 }
 
 impl Logarithms {
     fn new(longest: usize) -> Self {
-        let runs = SHORTEST..=longest.max(SHORTEST);
-        let slowdowns = runs.flat_map(|run| (0..SECONDS_KEPT).map(move |waited| slowdown(waited, run)));
         let areas = (0..=longest).flat_map(|run| (0..=100).map(move |share| log(run as f64 * f64::from(share) / 100.0, 15.0)));
         Self {
             of: (0..SECONDS_KEPT).map(|seconds| log(seconds as f64, 10.0)).collect(),
-            slowdown: slowdowns.collect(),
+            slowdown: (0..SECONDS_KEPT).map(slowdowns).collect(),
+            queue: std::array::from_fn(|tasks| log(tasks as f64, 6.0)),
             area: areas.collect(),
         }
     }
@@ -155,6 +157,8 @@ pub struct Classroom {
     sums: Sums,
     rows: Vec<f32>,
     legal: Vec<bool>,
+    /// The waiting tasks that fit, a bit each.
+    fitting: u64,
     is_over: bool,
 }
 
@@ -213,6 +217,7 @@ impl Classroom {
             sums: Sums::default(),
             rows: vec![0.0; (TASKS_MAX + 1) * WIDTH],
             legal: vec![true; TASKS_MAX + 1],
+            fitting: 0,
             is_over: false,
         };
         environment.reset(0);
@@ -240,19 +245,28 @@ impl Classroom {
 
     /// Finds which waiting tasks fit, and how well. Says whether any does.
     fn fit(&mut self) -> bool {
-        let Waiting { count, share, memory_mib, alignment, .. } = &mut self.waiting;
-        let lanes = count.div_ceil(LANES) * LANES;
-        let (share, memory_mib, alignment) = (&share[..lanes], &memory_mib[..lanes], &mut alignment[..lanes]);
-        alignment.fill(-1.0);
-        let largest = f64::from(self.setting.kind.memory_mib.max(1)) as f32;
-        for left in &self.left[..self.setting.gpus] {
+        let largest = self.setting.kind.memory_mib.max(1) as f32;
+        let mut rooms = [[0.0; 4]; GPUS_MAX];
+        for (room, left) in rooms.iter_mut().zip(&self.left[..self.setting.gpus]) {
             let (free, free_mib) = (left.share as f32, left.memory_mib as f32);
-            let (by_share, by_memory) = (free * 1e-6, free_mib / largest / largest);
-            for ((share, memory_mib), alignment) in share.iter().zip(memory_mib).zip(&mut *alignment) {
-                let value = share * by_share + memory_mib * by_memory;
-                let here = if *share <= free && *memory_mib <= free_mib { value } else { -1.0 };
-                *alignment = alignment.max(here);
+            *room = [free, free_mib, free * 1e-6, free_mib / (largest * largest)];
+        }
+        let rooms = &rooms[..self.setting.gpus];
+        let Waiting { count, share, memory_mib, alignment, .. } = &mut self.waiting;
+        let tasks = share.as_chunks::<LANES>().0.iter().zip(memory_mib.as_chunks::<LANES>().0);
+        let tasks = tasks.zip(alignment.as_chunks_mut::<LANES>().0);
+        for ((share, memory_mib), alignment) in tasks.take(count.div_ceil(LANES)) {
+            let mut best = [-1.0_f32; LANES];
+            for [free, free_mib, by_share, by_memory] in rooms {
+                for ((share, memory_mib), best) in share.iter().zip(memory_mib).zip(&mut best) {
+                    let value = share * by_share + memory_mib * by_memory;
+                    let (left, left_mib) = (free - share, free_mib - memory_mib);
+                    let least = if left < left_mib { left } else { left_mib };
+                    let here = if least >= 0.0 { value } else { -1.0 };
+                    *best = if here > *best { here } else { *best };
+                }
             }
+            *alignment = best;
         }
         alignment[..*count].iter().any(|alignment| *alignment >= 0.0)
     }
@@ -267,33 +281,34 @@ impl Classroom {
     fn look(&mut self) {
         let count = self.waiting.count;
         let free = self.left[..self.setting.gpus].iter().map(|left| left.share).sum::<i32>();
-        let free = (f64::from(free) / 1000.0 / self.setting.gpus as f64) as f32;
-        let queue = log(count as f64, 6.0);
+        let free = free as f32 / (1000 * self.setting.gpus) as f32;
+        let queue = self.logarithms.queue[count];
         let wait = self.logarithms.seconds(self.now);
         let earliest = self.logarithms.seconds(self.seconds_to_end());
         (self.rows[FREE], self.rows[QUEUE]) = (free, queue);
         self.legal[WAIT] = self.setting.may_wait && self.running_count > 0;
+        let beyond;
+        let slowdowns = if let Some(kept) = self.logarithms.slowdown.get(self.now) {
+            kept
+        } else {
+            beyond = slowdowns(self.now);
+            &beyond
+        };
         let (rows, _) = self.rows[WIDTH..].as_chunks_mut::<WIDTH>();
-        let waiting = self.waiting.run[..count].iter().zip(&self.waiting.alignment);
-        for (((run, alignment), row), legal) in waiting.zip(rows).zip(&mut self.legal[1..]) {
-            let run = usize::from(*run);
+        let waiting = self.waiting.run[..count].iter().zip(&self.waiting.alignment[..count]);
+        let (mut fitting, mut bit) = (0, 1_u64);
+        for (((run, alignment), row), legal) in waiting.zip(&mut rows[..count]).zip(&mut self.legal[1..=count]) {
             let fits = *alignment >= 0.0;
-            let slowdown = if self.now < SECONDS_KEPT {
-                self.logarithms.slowdown[run.saturating_sub(SHORTEST) * SECONDS_KEPT + self.now]
-            } else {
-                slowdown(self.now, run)
-            };
-            row[..RESTLESS].copy_from_slice(&[
-                wait,
-                free,
-                queue,
-                slowdown,
-                if fits { 1.0 } else { 0.0 },
-                if fits { 0.0 } else { earliest },
-                alignment.max(0.0),
-            ]);
+            let slowdown = slowdowns[usize::from(*run) % RING];
+            row[..4].copy_from_slice(&[wait, free, queue, slowdown]);
+            row[4] = f32::from(u8::from(fits));
+            row[5] = if fits { 0.0 } else { earliest };
+            row[6] = if fits { *alignment } else { 0.0 };
             *legal = fits;
+            fitting |= if fits { bit } else { 0 };
+            bit = bit.wrapping_shl(1);
         }
+        self.fitting = fitting;
     }
 
     /// Goes on until a task fits, or to the end.
@@ -434,12 +449,24 @@ impl Environment for Classroom {
     }
 
     fn choice_of(&self, rule: usize, stream: &mut RandomStream) -> usize {
-        let legal = &self.legal[..self.shown()];
-        let mut jobs = (1..legal.len()).filter(|row| legal[*row]);
+        if self.is_over {
+            return WAIT;
+        }
+        let first = |fitting: u64| if fitting == 0 { WAIT } else { fitting.trailing_zeros() as usize + 1 };
         match queue::RULES.get(rule) {
-            Some(&"fcfs") => jobs.next().unwrap_or(WAIT),
-            Some(&"sjf") => jobs.min_by_key(|row| self.waiting.run[row - 1]).unwrap_or(WAIT),
-            _ => super::any_legal(legal, stream),
+            Some(&"fcfs") => first(self.fitting),
+            Some(&"sjf") => {
+                let jobs = (1..self.shown()).filter(|row| self.legal[*row]);
+                jobs.min_by_key(|row| self.waiting.run[row - 1]).unwrap_or(WAIT)
+            }
+            _ => {
+                let waits = u64::from(self.legal[WAIT]);
+                let wanted = stream.below(waits + u64::from(self.fitting.count_ones()));
+                if wanted < waits {
+                    return WAIT;
+                }
+                first((waits..wanted).fold(self.fitting, |left, _| left & (left - 1)))
+            }
         }
     }
 
