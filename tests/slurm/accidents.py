@@ -20,18 +20,32 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cluster import NODES, Cluster
 from daemon import Daemon
 
-# A run takes a lock of its job that no other run may have, and tells a shared file of its beginning and its end.
+# A run takes locks that no other run of its job may have, and tells a shared file of its beginning and its end. A job on several
+# nodes has a process on each: those of one attempt are one run.
 JOB = """
-import fcntl, os, sys, time
+import fcntl, glob, os, sys, time
 folder, job, attempt = sys.argv[1], os.environ["ROTA_JOB_ID"], os.environ["ROTA_ATTEMPT"]
+rank = os.environ.get("RANK", "0")
 def tell(word):
     with open(folder + "/runs", "a") as runs:
         fcntl.flock(runs, fcntl.LOCK_EX)
-        runs.write(f"{word} {job} {attempt}\\n")
-own = open(f"{folder}/job-{job}", "a")
-try:
-    fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
-except OSError:
+        runs.write(f"{word} {job} {attempt} {rank} at {time.time():.2f} on {os.environ['ROTA_GPUS']}\\n")
+def is_free(path):
+    with open(path, "a") as other:
+        try:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
+with open(f"{folder}/gate-{job}", "a") as gate:
+    fcntl.flock(gate, fcntl.LOCK_EX)
+    path = f"{folder}/lock-{job}-{attempt}-{rank}"
+    others = [other for other in glob.glob(f"{folder}/lock-{job}-*") if not other.startswith(f"{folder}/lock-{job}-{attempt}-")]
+    alone = all(is_free(other) for other in [path, *others])
+    if alone:
+        own = open(path, "a")
+        fcntl.flock(own, fcntl.LOCK_EX)
+if not alone:
     tell("TWICE")
     sys.exit(9)
 tell("began")
@@ -88,7 +102,9 @@ class Campaign:
         if wrong:
             raise Finding(f"not done: {wrong}")
         if any(line.startswith("TWICE") for line in runs):
-            raise Finding(f"ran twice at once: {[line for line in runs if line.startswith('TWICE')]}")
+            twice = {line.split()[1] for line in runs if line.startswith("TWICE")}
+            told = "\n".join(self.daemon.rota("show", job, check=False) for job in sorted(twice))
+            raise Finding(f"ran twice at once: {[line for line in runs if line.split()[1] in twice]}\n{told}")
         ended = {int(line.split()[1]) for line in runs if line.startswith("ended")}
         if ended != set(self.ids):
             raise Finding(f"done, but never ended: {set(self.ids) - ended}")
@@ -171,7 +187,11 @@ def campaign(rounds: int, seed: int, plain: bool = False) -> None:
         except Exception:
             print(f"seed {seed}, {rounds} rounds\n{daemon.report()}", file=sys.stderr)
             raise
-        print(f"{rounds} rounds, {len(running.ids)} jobs: all done, none twice, nothing left", file=sys.stderr)
+        runs = [line.split() for line in (daemon.folder / "runs").read_text().splitlines()]
+        began = sum(word == "began" and rank == "0" for word, _, _, rank, *_ in runs)
+        gangs = sum(word == "began" and rank == "1" for word, _, _, rank, *_ in runs)
+        told = f"{began} runs, {gangs} of them on several nodes: all done, none twice, nothing left"
+        print(f"{rounds} rounds, {len(running.ids)} jobs, {told}", file=sys.stderr)
 
 
 def main() -> None:
