@@ -57,12 +57,12 @@ impl Cli {
 
 /// The commands by what they are about, in the order in which one meets them.
 const TOPICS: &[(&str, &[&str])] = &[
-    ("Start", &["demo", "up", "down", "status", "doctor"]),
+    ("Start", &["demo", "up", "worker", "down", "status", "doctor"]),
     ("Give jobs to the queue", &["submit", "run", "batch", "claim"]),
     ("Look at jobs and GPUs", &["queue", "show", "explain", "predict", "logs", "wait", "top", "gpus", "profiles"]),
     ("Change jobs", &["cancel", "hold", "release", "retry", "priority"]),
     ("Look back", &["report", "history", "record"]),
-    ("Look after the queue", &["policy", "drain", "resume", "token", "notify", "config", "backup", "restore", "check"]),
+    ("Look after the queue", &["policy", "drain", "resume", "node", "token", "notify", "config", "backup", "restore", "check"]),
     ("Simulate and learn", &["whatif", "sim", "sweep", "trace", "import", "policies", "alloc", "throughputs", "learn", "adapt"]),
     ("Set up the shell", &["completions", "man"]),
 ];

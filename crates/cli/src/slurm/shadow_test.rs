@@ -46,8 +46,9 @@ fn what_would_start_leaves_running_jobs_alone_and_keeps_reservations() {
         ("4", job(1, 5, 1003, None, None)),
     ]);
     let ids = |policy: &str| would_start(policy, &seen, &nodes, 1100).unwrap().into_iter().map(|job| job.id).collect::<Vec<_>>();
+    assert_eq!(ids("fcfs"), [""; 0], "nobody passes the wide job");
     // Only the short job ends before the wide one could start.
-    assert_eq!(ids("fcfs"), ["4"]);
+    assert_eq!(ids("fcfs:backfill=easy"), ["4"]);
     assert_eq!(ids("sjf:backfill=greedy"), ["4"]);
     assert_eq!(ids("fcfs:backfill=greedy"), ["3"]);
 }
