@@ -235,7 +235,11 @@ impl Daemon {
 
     /// Waits until a job is in a state.
     pub fn until_state(&self, id: u64, state: &str) {
-        until(&format!("job {id} is {state}"), || self.state_of(id) == state);
+        let since = Instant::now();
+        while self.state_of(id) != state {
+            assert!(since.elapsed() < PATIENCE, "waited in vain until job {id} is {state}: {:#}", self.show(id));
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// The jobs when all of them are over.
