@@ -96,7 +96,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "PART", default_value_t = 0.1, value_parser = seconds)]
     pub jct_slack: f64,
     /// Steps of the environment to learn from (jobs, where the simulator plays) [default: 50,000 for classroom-compat, 20 million for
-    /// swf-compat, 4 million otherwise]
+    /// swf-compat (60 with --resort), 4 million otherwise]
     #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
     /// Seed of everything random

@@ -96,7 +96,9 @@ fn batch(args: &EnvArgs, file: &Path) -> anyhow::Result<Chosen> {
         (false, true) => Choosing::Resort,
         (false, false) => Choosing::Commit,
     };
-    Ok(Chosen { task: Task::Batch { trace, choosing }, objective: Objective::Bsld, episodes: 10, steps: 20_000_000 })
+    // A sorted queue needs a longer search to get beyond the best rule, and its steps cost less.
+    let steps = if choosing == Choosing::Resort { 60_000_000 } else { 20_000_000 };
+    Ok(Chosen { task: Task::Batch { trace, choosing }, objective: Objective::Bsld, episodes: 10, steps })
 }
 
 fn trace(args: &EnvArgs, file: &Path) -> anyhow::Result<Chosen> {
