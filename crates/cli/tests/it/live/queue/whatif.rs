@@ -59,13 +59,13 @@ fn explain_says_what_would_start_a_job_now_and_it_does() {
     assert_eq!(said["counterfactuals"][0]["delays"], serde_json::json!([]), "{said:#}");
     let text = daemon.ok(&["explain", &waiting.to_string()]);
     assert!(text.contains("would start now with: --gpus 2"), "{text}");
-    // A job that is not submitted yet hears the same.
+    // A job that is not submitted yet hears the same in its place.
+    daemon.ok(&["cancel", &waiting.to_string()]);
     let dry = daemon.json(&[&["submit", "--dry-run", "--json"], &wide[..], &["--", "sleep", "600"]].concat());
     assert_eq!((dry["starts_now"].as_bool(), changes(&dry)), (Some(false), expected.to_vec()), "{dry:#}");
     assert!(dry["start"].is_string(), "{dry:#}");
-    assert_eq!(daemon.json(&["queue", "--json"]).as_array().unwrap().len(), 2, "nothing was submitted");
+    assert_eq!(daemon.json(&["queue", "--json"]).as_array().unwrap().len(), 1, "nothing was submitted");
     // The change does what was said.
-    daemon.ok(&["cancel", &waiting.to_string()]);
     let narrow = daemon.shell(&["--gpus", "2", "--gpu-type", "a100", "--estimate", "600s"], "sleep 600");
     daemon.until_state(narrow, "running");
 }
