@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cluster import NODES, Cluster
 from daemon import Daemon
 
-# A run takes locks that no other run of its job may have, and tells a shared file of its beginning and its end. A job on several
-# nodes has a process on each: those of one attempt are one run.
+# A run takes locks that no other run of its job may have, and tells a shared file of its beginning and its end. A job on
+# several nodes has a process on each: those of one attempt are one run.
 JOB = """
 import fcntl, glob, os, sys, time
 folder, job, attempt = sys.argv[1], os.environ["ROTA_JOB_ID"], os.environ["ROTA_ATTEMPT"]
@@ -81,7 +81,7 @@ class Campaign:
             kind = self.draw.choice(["v100", "p100", "k80", None])
             gpus = self.draw.choice([1, 1, 1, 2])
             words = ["-g", str(gpus), *(["--gpu-type", kind] if kind else [])]
-            seconds = f"{self.draw.uniform(0.2, 4):.2f}"
+            seconds = f"{self.draw.uniform(0.2, 8):.2f}"
             command = ["/usr/bin/python3", str(self.daemon.folder / "job.py"), str(self.daemon.folder), seconds]
             self.ids.append(self.daemon.submit(*words, "--retries", "20", "--", *command))
 
@@ -143,9 +143,9 @@ class Campaign:
         self.cluster.start_controller(fresh=False)
 
     def kill_controller_after_submit(self) -> None:
-        before = len(self.daemon.recorded.calls("sbatch"))
+        before = len(self.daemon.requests())
         self.submit(2)
-        Cluster.wait_for(lambda: len(self.daemon.recorded.calls("sbatch")) > before, 5)
+        Cluster.wait_for(lambda: len(self.daemon.requests()) > before, 5)
         time.sleep(1.5)
         self.kill_controller()
 

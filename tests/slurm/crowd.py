@@ -79,7 +79,7 @@ def crowd(policy: str, jobs: int, seed: int) -> dict[str, float]:
         if not Cluster.wait_for(lambda: not daemon.allocations(), 60):
             raise AssertionError(f"{policy}: left in Slurm: {daemon.allocations()}")
         runs = sum(over[job]["attempts"] for job in wanted)
-        allocations = len(daemon.recorded.calls("sbatch"))
+        allocations = len(daemon.requests())
         return {
             "jobs": jobs,
             "seconds": seconds,
@@ -92,12 +92,15 @@ def crowd(policy: str, jobs: int, seed: int) -> dict[str, float]:
 
 def check_order(order: list[tuple[int, int, str]], over: dict[int, dict]) -> None:
     """First come, first served: of two jobs that ask for the same, the earlier starts first."""
-    last: dict[tuple[int, str], str] = {}
+    last: dict[tuple[int, str], tuple[str, int]] = {}
     for job, gpus, kind in order:
         started = over[job]["started_at"]
-        if started < last.get((gpus, kind), ""):
-            raise AssertionError(f"job {job} ({gpus} {kind}) started before an earlier one that asked for the same")
-        last[gpus, kind] = started
+        before, earlier = last.get((gpus, kind), ("", 0))
+        if started < before:
+            names = ("id", "attempts", "started_at", "reason")
+            told = [[over[one][name] for name in names] for one in (earlier, job)]
+            raise AssertionError(f"{gpus} {kind}: a job started before an earlier one that asked for the same: {told}")
+        last[gpus, kind] = (started, job)
 
 
 def main() -> None:

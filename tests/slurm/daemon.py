@@ -135,6 +135,10 @@ class Daemon:
             raise AssertionError(f"not over after {seconds} s: {told}\n{self.report()}")
         return self.jobs()
 
+    def requests(self) -> list[str]:
+        """The arguments of each `sbatch` that asked for an allocation."""
+        return [arguments for _, _, arguments in self.recorded.calls("sbatch") if arguments != "--version"]
+
     def allocations(self) -> list[str]:
         """The allocations that Slurm lists as waiting or running."""
         return [line for line in self.cluster.squeue("%i %T %j %N") if " rota-" in line]

@@ -20,6 +20,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// The warning about nodes, which the queue writes.
+const NODE: &str = "node";
 /// The warning about Slurm.
 const SLURM: &str = "slurm";
 /// How often waiting jobs are looked at between two looks at Slurm's queue.
@@ -31,6 +33,8 @@ const NOTICE_SECONDS: u64 = 120;
 /// The shortest and the longest pause after something that Slurm refused or ended at once.
 const PAUSE_MIN: Duration = Duration::from_secs(30);
 const PAUSE_MAX: Duration = Duration::from_hours(1);
+/// The workers of an allocation have at least this long to join.
+const JOIN_WITHIN: Duration = Duration::from_mins(1);
 /// The last word on an allocation is believed this long after Slurm's kill time.
 const KILL_MARGIN_SECONDS: u64 = 2;
 
@@ -153,7 +157,9 @@ impl Keeper {
         let ended = self.book.allocations().iter().filter(|allocation| findings.ended.contains(&allocation.number)).cloned();
         for allocation in ended.collect::<Vec<_>>() {
             let reason = reason_of(&allocation);
-            for worker in allocation.workers() {
+            // Of one that was given back nobody misses anything.
+            let missed = if allocation.is_given_back { Vec::new() } else { allocation.workers() };
+            for worker in missed {
                 self.tell(ExecutorEvent::NodeGone { node: NodeName::new(&worker), reason: reason.clone() });
             }
             if !self.joined.contains(&allocation.number) && !allocation.is_given_back {
@@ -170,13 +176,15 @@ impl Keeper {
 
     /// Notes whose workers have joined. What works ends the pause after failures.
     fn note_joined(&mut self) {
-        let there = self.parts.workers.nodes().into_iter().filter(|node| node.answers).map(|node| node.name.to_string());
-        let there = there.collect::<HashSet<_>>();
+        // Those that joined an earlier daemon, too.
+        let there = self.parts.workers.nodes().into_iter().map(|node| node.name.to_string()).collect::<HashSet<_>>();
         for allocation in self.book.allocations() {
             let workers = allocation.workers();
             let has_joined = !workers.is_empty() && workers.iter().all(|worker| there.contains(worker));
             if has_joined && self.joined.insert(allocation.number) {
                 (self.pause, self.not_before, self.problem) = (PAUSE_MIN, None, None);
+                // It could have no job before.
+                self.idle.remove(&allocation.number);
             }
         }
     }
@@ -204,8 +212,13 @@ impl Keeper {
     /// Forgets allocations that are over when no process of theirs can be left.
     fn forget_those_that_are_over(&mut self) {
         let kill_seconds = self.kill_wait.0.as_secs() + KILL_MARGIN_SECONDS;
+        let busy = busy_nodes(&self.parts.board.read());
         let over = self.book.allocations().iter().filter(|allocation| match allocation.stage {
-            AllocationStage::Ended { since, is_listed, .. } => !is_listed && now().saturating_sub(since) >= kill_seconds,
+            AllocationStage::Ended { since, is_listed, .. } => {
+                // One that was given back without jobs has nothing whose end must be proved.
+                let is_empty = allocation.is_given_back && !allocation.workers().iter().any(|worker| busy.contains(worker));
+                !is_listed && (is_empty || now().saturating_sub(since) >= kill_seconds)
+            }
             _ => false,
         });
         for allocation in over.cloned().collect::<Vec<_>>() {
@@ -216,11 +229,23 @@ impl Keeper {
             // A worker that still speaks is one that Slurm has not killed: its jobs are not over.
             if refused.count() == 0 {
                 self.remember(|book| book.forget(allocation.number));
+                self.clear_warning_of(&allocation);
                 self.leaving.remove(&allocation.number);
                 self.followed.remove(&allocation.number);
                 self.joined.remove(&allocation.number);
                 self.idle.remove(&allocation.number);
             }
+        }
+    }
+
+    /// Takes back the warning about nodes if it is about an allocation that is forgotten.
+    fn clear_warning_of(&self, allocation: &Allocation) {
+        let (start, workers) = (format!("allocation {} ", allocation.number), allocation.workers());
+        let is_about =
+            |text: &String| text.starts_with(&start) || workers.iter().any(|worker| text.contains(&format!(" {worker} ")));
+        let mut view = self.parts.board.write();
+        if view.warnings.get(NODE).is_some_and(is_about) {
+            view.warnings.remove(NODE);
         }
     }
 
@@ -240,6 +265,7 @@ impl Keeper {
                 continue;
             }
             let since = *self.idle.entry(number).or_insert_with(Instant::now);
+            let idle_max = if self.joined.contains(&number) { idle_max } else { idle_max.max(JOIN_WITHIN) };
             if self.leaving.contains(&number) && allocation.is_given_back {
                 to_cancel.push((number, job.clone(), true));
             } else if since.elapsed() >= idle_max || self.leaving.contains(&number) {
@@ -261,13 +287,13 @@ impl Keeper {
                 self.hold_off(&format!(
                     "the workers of allocation {number} did not join within {} s; they look for the daemon at {}, which is \
                      `engine.slurm.address`; `{}` says more",
-                    idle_max.as_secs(),
+                    idle_max.max(JOIN_WITHIN).as_secs(),
                     self.parts.address,
                     log.display()
                 ));
             }
             let workers = self.book.allocations().iter().find(|allocation| allocation.number == number).map(Allocation::workers);
-            let reason = format!("allocation {number} is given back: it had no job for {} s", idle_max.as_secs());
+            let reason = format!("allocation {number} is given back: it had no job");
             _ = self.parts.inbox.send(Message::NodesLeaving { nodes: workers.unwrap_or_default(), reason });
         }
         self.cancel_the_unneeded();
@@ -390,6 +416,7 @@ impl Keeper {
         match self.parts.client.submit(shape, &name, &comment, &script.path()) {
             Ok(job) => {
                 self.remember(|book| book.submitted(number, &job));
+                self.problem = None;
                 true
             }
             Err(error @ (SlurmError::Refused { .. } | SlurmError::Missing { .. })) => {

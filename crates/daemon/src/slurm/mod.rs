@@ -36,6 +36,7 @@ pub(crate) fn open(config: &Config, state_dir: &Path) -> Result<Option<Slurm>, S
     let settings = config.engine.slurm.clone();
     let client = SlurmClient::new(settings.settings());
     let wrong = |error: rota_exec::slurm::SlurmError| ServeError::Slurm(error.to_string());
+    client.check_commands().map_err(wrong)?;
     client.version().map_err(wrong)?;
     let nodes = client.nodes().map_err(wrong)?;
     if let Some(longest) = client.longest().map_err(wrong)?.filter(|longest| longest.as_secs_f64() < settings.time_limit_seconds)

@@ -57,6 +57,14 @@ impl SlurmClient {
         Self { settings, user: rustix::process::geteuid().as_raw(), next: Instant::now(), pace: PACE }
     }
 
+    /// Whether the commands are there that allocations need.
+    pub fn check_commands(&self) -> Result<(), SlurmError> {
+        for program in ["sinfo", "squeue", "sbatch", "scancel", "scontrol"] {
+            self.settings.calls.call(program, ["--version"], Duration::from_secs(20))?;
+        }
+        Ok(())
+    }
+
     /// The version, which must be new enough.
     pub fn version(&self) -> Result<(u32, u32), SlurmError> {
         let answer = self.settings.calls.call("sinfo", ["--version"], Duration::from_secs(20))?;

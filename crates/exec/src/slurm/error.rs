@@ -117,7 +117,7 @@ impl RefusalKind {
             Self::Partition => "; set `engine.slurm.partition` to one of `sinfo -s`",
             Self::Account => "; set `engine.slurm.account` and `engine.slurm.qos` as your site says",
             Self::TimeLimit => "; set `engine.slurm.time_limit_seconds` to what the partition allows",
-            Self::Shape => "; no node of the partition has such GPUs",
+            Self::Shape => "; no node of the partition has such GPUs, or what `engine.slurm.options` asks for beside them",
             Self::Limit => "; your account's limits allow no more: lower `engine.slurm.gpus_max`",
             Self::Other => "",
         }

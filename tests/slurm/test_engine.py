@@ -1,0 +1,116 @@
+"""`rota up --engine slurm` on a real Slurm with default settings: allocations come, hold jobs, and go."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from cluster import Cluster
+from daemon import Daemon
+
+
+class WholeTest(unittest.TestCase):
+    def run_jobs(self, plain: bool) -> None:
+        with Cluster(plain=plain) as cluster, Daemon(cluster) as daemon:
+            one = daemon.submit("-g", "1", "--gpu-type", "k80", "--", "sh", "-c", "echo on $ROTA_GPUS; sleep 1")
+            gang = daemon.submit("-g", "8", "--gpu-type", "v100", "--", "sh", "-c", "echo rank $RANK of $WORLD_SIZE; sleep 1")
+            failed = daemon.submit("-g", "1", "--", "sh", "-c", "exit 3")
+            jobs = daemon.wait_over([one, gang, failed], 120)
+            self.assertEqual((jobs[one]["state"], jobs[gang]["state"], jobs[failed]["exit_code"]), ("done", "done", 3))
+            self.assertIn("on 1", daemon.rota("logs", str(one)))
+            # Allocations without jobs are given back, by scancel, and nothing is left to warn of.
+            self.assertTrue(Cluster.wait_for(lambda: not daemon.allocations(), 60), daemon.allocations())
+            self.assertTrue(daemon.recorded.calls("scancel"))
+            self.assertTrue(Cluster.wait_for(lambda: "WARNING" not in daemon.rota("status"), 60), daemon.rota("status"))
+            for arguments in daemon.requests():
+                for part in ["--no-requeue", "--signal=B:TERM@120", "--comment=rota:", "--gres=gpu:"]:
+                    self.assertIn(part, arguments)
+            # A type that nobody has is refused at once, with the types there are.
+            done = daemon.rota("submit", "-g", "1", "--gpu-type", "h100", "--", "true", check=False)
+            self.assertEqual(done, "")
+
+    def test_jobs_run_in_allocations_and_these_are_given_back(self) -> None:
+        self.run_jobs(plain=False)
+
+    @unittest.skipUnless(os.geteuid() == 0, "the other test has run as a plain user")
+    def test_the_same_on_the_cluster_of_a_plain_user(self) -> None:
+        self.run_jobs(plain=True)
+
+
+class AccidentTest(unittest.TestCase):
+    cluster: Cluster
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster = Cluster().__enter__()
+        cls.addClassCleanup(cls.cluster.stop)
+
+    def daemon(self, more: str = "") -> Daemon:
+        return Daemon(self.cluster, more=more)
+
+    def reason(self, daemon: Daemon, job: int) -> str:
+        return json.loads(daemon.rota("explain", str(job), "--json"))["reason"]
+
+    def test_an_allocation_that_is_cancelled_from_outside_loses_no_job(self) -> None:
+        with self.daemon() as daemon:
+            mark = daemon.folder / "runs"
+            command = f"echo began $ROTA_ATTEMPT >> {mark}; sleep 3; echo ended $ROTA_ATTEMPT >> {mark}"
+            job = daemon.submit("-g", "1", "--gpu-type", "k80", "--", "sh", "-c", command)
+            self.assertTrue(Cluster.wait_for(mark.exists, 60))
+            self.cluster.call(["scancel", daemon.allocations()[0].split()[0]])
+            jobs = daemon.wait_over([job], 120)
+            self.assertEqual(jobs[job]["state"], "done", jobs[job])
+            self.assertEqual(mark.read_text().splitlines(), ["began 1", "began 2", "ended 2"])
+
+    def test_refusals_are_told_and_not_repeated_in_a_loop(self) -> None:
+        refused = "echo 'sbatch: error: QOSMaxGRESPerUser' >&2; [ \"$1\" = --version ] && exit; exit 1"
+        for words, more, script in [
+            ("QOSMaxGRESPerUser", "", refused),
+            ("Invalid feature", 'options = ["--constraint=none-has-it"]', None),
+        ]:
+            with self.subTest(words), self.daemon(more) as daemon:
+                if script is not None:
+                    daemon.recorded.replace("sbatch", script)
+                self.check_refusal(daemon, words)
+
+    def check_refusal(self, daemon: Daemon, words: str) -> None:
+        job = daemon.submit("-g", "1", "--gpu-type", "k80", "--", "true")
+        self.assertTrue(Cluster.wait_for(lambda: words in self.reason(daemon, job), 60), self.reason(daemon, job))
+        self.assertEqual(len(daemon.requests()), 1)
+
+    def test_what_is_wrong_with_slurm_is_said_at_the_start(self) -> None:
+        def without(name: str) -> Callable[[Daemon], None]:
+            def take(daemon: Daemon) -> None:
+                daemon.recorded.remove(name)
+                daemon.environment["PATH"] = str(daemon.recorded.folder)
+
+            return take
+
+        def old(daemon: Daemon) -> None:
+            daemon.recorded.replace("sinfo", "echo slurm 20.02.7")
+
+        for words, more, prepare in [
+            ("`sinfo` was not found", "", without("sinfo")),
+            ("`sbatch` was not found", "", without("sbatch")),
+            ("Slurm 20.02.7 is too old", "", old),
+            ("partition `none` has no nodes", 'partition = "none"', None),
+        ]:
+            with self.subTest(words):
+                daemon = self.daemon(more)
+                self.addCleanup(daemon.made.cleanup)
+                if prepare is not None:
+                    prepare(daemon)
+                with self.assertRaisesRegex(RuntimeError, re.escape(words)):
+                    daemon.start()
+                daemon.kill()
+                self.assertEqual(daemon.requests(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
