@@ -103,6 +103,7 @@ bench: build gym
 	python3 benches/slurm.py $(ROTA)
 	python3 benches/crowd.py $(ROTA)
 	$(CARGO) run --release --locked -p rota-sim --example fork
+	$(CARGO) run --release --locked -p rota-forecast --example speed
 
 # Users, accidents and malice against the real binary; as root with three users. `make chaos ROUNDS=500 SEED=7` for more, or for others.
 ROUNDS ?= 100

@@ -121,7 +121,7 @@ impl Trial {
     }
 
     /// Goes on while `until` says so of the next moment.
-    fn go(&mut self, decisions_max: u64, mut until: impl FnMut(&Self, Time) -> bool) {
+    fn go(&mut self, options: &ChangeOptions<'_>, mut until: impl FnMut(&Self, Time) -> bool) {
         loop {
             if self.next.is_none() {
                 let mut told = Vec::new();
@@ -131,7 +131,7 @@ impl Trial {
                 self.next = Some(moment.now);
             }
             let Some(now) = self.next.filter(|now| until(self, *now)) else { return };
-            if self.decisions >= decisions_max || now.0 >= FOR_EVER.0 / 2 {
+            if self.decisions >= options.decisions_max || now.0 >= FOR_EVER.0 / 2 || !(options.has_time)() {
                 return;
             }
             let target = self.session.ask();
@@ -173,7 +173,7 @@ impl Fork {
             Subject::Waiting(row) => Trial::new(self.session(engine.clone(), Arc::new([])), *row),
             Subject::New(..) => self.submitted(&engine, None, request.clone()),
         };
-        base.go(options.decisions_max, |trial, _| trial.end.is_none());
+        base.go(options, |trial, _| trial.end.is_none());
         let mut changes = Changes { start: base.start, end: base.end, ..Changes::default() };
         if base.start.is_none_or(|start| start > self.now) {
             for kind in kinds(&engine.state, subject, &request, options) {
@@ -206,7 +206,7 @@ impl Fork {
                 break;
             }
             let mut trial = self.trial(engine, subject, request, change, options);
-            trial.go(options.decisions_max, |trial, now| now <= self.now && trial.start.is_none());
+            trial.go(options, |trial, now| now <= self.now && trial.start.is_none());
             if trial.has_row() {
                 if trial.start == Some(self.now) {
                     return Some(self.costs(trial, change, base, options));
@@ -221,7 +221,7 @@ impl Fork {
                 break;
             }
             let is_sooner = |start: Time| base.start.is_none_or(|base| start < base);
-            trial.go(options.decisions_max, |trial, now| trial.start.is_none() && is_sooner(now));
+            trial.go(options, |trial, now| trial.start.is_none() && is_sooner(now));
             if trial.start.is_some_and(is_sooner) {
                 return Some(self.costs(trial, change, base, options));
             }
@@ -231,7 +231,7 @@ impl Fork {
 
     /// Runs a trial on until its job has ended, and says which jobs start later than without the change.
     fn costs(&self, mut trial: Trial, change: &Change, base: &Trial, options: &ChangeOptions<'_>) -> Counterfactual {
-        trial.go(options.decisions_max, |trial, _| trial.end.is_none());
+        trial.go(options, |trial, _| trial.end.is_none());
         let mut delays = Vec::new();
         for (row, start) in &trial.starts {
             if let (Some(before), Some(number)) = (base.starts.get(row), self.numbers.get(row.index())) {
@@ -260,7 +260,7 @@ impl Fork {
                 break;
             }
             let mut trial = self.trial(engine, subject, request, &Change::GpuType(name.clone()), options);
-            trial.go(options.decisions_max, |trial, _| trial.end.is_none());
+            trial.go(options, |trial, _| trial.end.is_none());
             if trial.has_row() {
                 found.push((name.clone(), trial.start, trial.end));
             }

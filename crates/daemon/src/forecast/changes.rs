@@ -10,9 +10,10 @@ use crate::machine::inventory::CPU;
 use crate::store::record::JobRecord;
 use rota_core::{JobId, MilliGpu, NewJob, Phase, Span, Time};
 use rota_forecast::{ChangeOptions, Changes, Subject};
-use std::time::{Duration, Instant};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
-/// Trials of one question end after this long.
+/// Trials of one question end after so much time on a processor.
 const TIME_MAX: Duration = Duration::from_millis(35);
 /// A job that is not submitted is asked about once, and with more to say.
 const DRY_RUN_TIME_MAX: Duration = Duration::from_millis(500);
@@ -64,7 +65,8 @@ pub fn of_candidate(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16,
 }
 
 fn look(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16, subject: &Subject, time_max: Duration) -> Changes {
-    let began = Instant::now();
+    // The thread's own time: on a busy machine a question gets the same answer.
+    let began = thread_time();
     let types = queue.engine.state.bound.cluster.types.iter().map(|kind| kind.name.as_str());
     let waiting = queue.engine.state.jobs.iter().filter(|job| job.phase == Phase::Waiting).count() as u64;
     let options = ChangeOptions {
@@ -72,9 +74,15 @@ fn look(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16, subject: &S
         share_by_memory: MilliGpu(MilliGpu::WHOLE.0 / jobs_per_gpu.max(1)),
         decisions_max: (1_000_000 / (waiting + 1)).clamp(DECISIONS_MIN, DECISIONS_MAX),
         wants_types: matches!(subject, Subject::New(..)),
-        has_time: &|| began.elapsed() < time_max,
+        has_time: &|| thread_time().saturating_sub(began) < time_max,
     };
     queue.believed(learned).changes(subject, &options)
+}
+
+/// How long this thread has run on a processor.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 fn counterfactuals(queue: &QueueFork, changes: &Changes) -> Vec<Counterfactual> {
