@@ -1,4 +1,4 @@
-"""`rota up --engine slurm` among strangers and accidents, and on other clusters. What is always tested is in `test_engine.py`."""
+"""`rota up --engine slurm` among strangers and accidents, and on other clusters. `test_engine.py` has what `make test` runs."""
 
 from __future__ import annotations
 

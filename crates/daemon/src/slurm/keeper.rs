@@ -72,8 +72,8 @@ pub(crate) struct Keeper {
     idle: HashMap<u64, Instant>,
     /// Allocations whose jobs were told to leave.
     leaving: HashSet<u64>,
-    /// Allocations for which another was asked for before their time is over.
-    followed: HashSet<u64>,
+    /// Allocations whose time is almost over, and those that were asked for to follow them.
+    followers: HashMap<u64, Vec<u64>>,
     /// Allocations whose workers have joined.
     joined: HashSet<u64>,
     pause: Duration,
@@ -95,7 +95,7 @@ impl Keeper {
             nodes_at: Instant::now(),
             idle: HashMap::new(),
             leaving: HashSet::new(),
-            followed: HashSet::new(),
+            followers: HashMap::new(),
             joined: HashSet::new(),
             pause: PAUSE_MIN,
             not_before: None,
@@ -192,13 +192,22 @@ impl Keeper {
     /// Tells the jobs of allocations that will end to save and leave.
     fn end_those_that_leave(&mut self) {
         let moment = now();
+        let stuck = nodes_of_jobs_that_do_not_save(&self.parts.board.read());
         let mut leaving = Vec::new();
         for allocation in self.book.allocations() {
             let AllocationStage::Running { ends, .. } = &allocation.stage else { continue };
             let is_noticed = Script::notice_path(self.book.folder(), allocation.number).exists();
             let is_due = ends.is_some_and(|ends| ends.saturating_sub(moment) <= NOTICE_SECONDS);
-            if (is_noticed || is_due) && !self.leaving.contains(&allocation.number) {
-                let why = if is_due { "its time limit" } else { "Slurm takes its nodes" };
+            let followers = self.followers.get(&allocation.number);
+            let is_followed = followers.is_some_and(|those| those.iter().all(|follower| self.joined.contains(follower)));
+            // Jobs that do not save stay as long as they can: they may be done in time.
+            let is_followed = is_followed && !allocation.workers().iter().any(|worker| stuck.contains(worker));
+            if (is_noticed || is_due || is_followed) && !self.leaving.contains(&allocation.number) {
+                let why = match (is_due, is_noticed) {
+                    (true, _) => "its time limit",
+                    (_, true) => "Slurm takes its nodes",
+                    _ => "another follows it",
+                };
                 leaving.push((allocation.number, allocation.workers(), format!("allocation {} ends: {why}", allocation.number)));
             }
         }
@@ -231,7 +240,7 @@ impl Keeper {
                 self.remember(|book| book.forget(allocation.number));
                 self.clear_warning_of(&allocation);
                 self.leaving.remove(&allocation.number);
-                self.followed.remove(&allocation.number);
+                self.followers.remove(&allocation.number);
                 self.joined.remove(&allocation.number);
                 self.idle.remove(&allocation.number);
             }
@@ -260,7 +269,7 @@ impl Keeper {
                 self.idle.remove(&number);
                 continue;
             };
-            if allocation.workers().iter().any(|worker| busy.contains(worker)) {
+            if self.is_awaited(number) || allocation.workers().iter().any(|worker| busy.contains(worker)) {
                 self.idle.remove(&number);
                 continue;
             }
@@ -306,7 +315,9 @@ impl Keeper {
             return;
         }
         let waiting = self.book.allocations().iter().filter_map(|allocation| match &allocation.stage {
-            AllocationStage::Waiting { job } if !allocation.is_given_back => Some((allocation.number, job.clone())),
+            AllocationStage::Waiting { job } if !allocation.is_given_back && !self.is_awaited(allocation.number) => {
+                Some((allocation.number, job.clone()))
+            }
             _ => None,
         });
         let there = self.parts.workers.nodes().into_iter().map(|node| node.name.to_string()).collect::<Vec<_>>();
@@ -325,40 +336,52 @@ impl Keeper {
         if self.not_before.is_some_and(|at| Instant::now() < at) {
             return;
         }
-        let (mut wanted, supply) = {
+        let (mut wanted, supply, ending) = {
             let view = self.parts.board.read();
             if view.draining {
                 return;
             }
-            (needs(&view), self.supply(&view))
+            let ending = self.ending(&view);
+            (needs(&view), self.supply(&view, &ending), ending)
         };
-        wanted.extend(self.successors());
+        wanted.extend(ending.iter().map(|(_, need)| need.clone()));
         for shape in shapes(&wanted, &supply, &self.parts.nodes, &self.parts.settings) {
-            if !self.submit(&shape) {
-                break;
+            let Some(number) = self.submit(&shape) else { return };
+            let kind = shape.kind.as_deref().unwrap_or(UNTYPED);
+            for (before, _) in ending.iter().filter(|(_, need)| need.kinds.iter().any(|wanted| wanted == kind)) {
+                self.followers.entry(*before).or_default().push(number);
             }
         }
     }
 
-    /// The needs of jobs on allocations whose time is almost over: another allocation is asked for before it is.
-    fn successors(&mut self) -> Vec<Need> {
+    /// Whether an allocation was asked for to follow another that still has its nodes.
+    fn is_awaited(&self, number: u64) -> bool {
+        self.book.allocations().iter().any(|before| {
+            matches!(before.stage, AllocationStage::Running { .. })
+                && self.followers.get(&before.number).is_some_and(|followers| followers.contains(&number))
+        })
+    }
+
+    /// Allocations with jobs whose time is almost over, and what must be asked for before it is.
+    fn ending(&self, view: &View) -> Vec<(u64, Need)> {
         let lead = (self.parts.settings.time_limit_seconds / 10.0).clamp(180.0, 1800.0) as u64;
-        let busy = busy_nodes(&self.parts.board.read());
+        let busy = busy_nodes(view);
         let moment = now();
-        let mut needs = Vec::new();
+        let mut ending = Vec::new();
         for allocation in self.book.allocations() {
             let AllocationStage::Running { ends: Some(ends), .. } = allocation.stage else { continue };
             let is_busy = allocation.workers().iter().any(|worker| busy.contains(worker));
-            if is_busy && ends.saturating_sub(moment) <= lead && self.followed.insert(allocation.number) {
+            let is_followed = self.followers.contains_key(&allocation.number) || self.leaving.contains(&allocation.number);
+            if is_busy && ends.saturating_sub(moment) <= lead && !is_followed {
                 let kind = allocation.shape.kind.clone().unwrap_or_else(|| UNTYPED.to_owned());
-                needs.push(Need { gpus: allocation.shape.gpus(), kinds: vec![kind] });
+                ending.push((allocation.number, Need { gpus: allocation.shape.gpus(), kinds: vec![kind] }));
             }
         }
-        needs
+        ending
     }
 
     /// What is there or on its way.
-    fn supply(&self, view: &View) -> Supply {
+    fn supply(&self, view: &View, ending: &[(u64, Need)]) -> Supply {
         let mut supply = Supply::default();
         let leaving = self.book.allocations().iter().filter(|allocation| self.leaving.contains(&allocation.number));
         let leaving = leaving.flat_map(Allocation::workers).collect::<HashSet<_>>();
@@ -379,7 +402,9 @@ impl Keeper {
                 AllocationStage::Ended { .. } => continue,
             };
             // Those that are followed by another make room for it.
-            supply.held += if self.followed.contains(&allocation.number) { 0 } else { allocation.shape.gpus() };
+            let makes_room =
+                self.followers.contains_key(&allocation.number) || ending.iter().any(|(number, _)| *number == allocation.number);
+            supply.held += if makes_room { 0 } else { allocation.shape.gpus() };
             if is_coming {
                 *supply.free.entry(kind).or_default() += allocation.shape.gpus();
             }
@@ -387,13 +412,13 @@ impl Keeper {
         supply
     }
 
-    /// Submits an allocation: first the intent, then the script, then `sbatch`.
-    fn submit(&mut self, shape: &Shape) -> bool {
+    /// Submits an allocation: first the intent, then the script, then `sbatch`. Gives its number if Slurm has it.
+    fn submit(&mut self, shape: &Shape) -> Option<u64> {
         let number = match self.book.intend(shape.clone(), now()) {
             Ok(number) => number,
             Err(error) => {
                 self.warn(&error.to_string());
-                return false;
+                return None;
             }
         };
         let kind = shape.kind.clone().unwrap_or_else(|| UNTYPED.to_owned());
@@ -410,24 +435,24 @@ impl Keeper {
         if let Err(error) = std::fs::write(script.path(), script.text()) {
             self.remember(|book| book.refused(number));
             self.hold_off(&format!("{}: {error}", script.path().display()));
-            return false;
+            return None;
         }
         let (name, comment) = (format!("rota-{}-{number}", self.book.state()), comment_of(self.book.state(), number));
         match self.parts.client.submit(shape, &name, &comment, &script.path()) {
             Ok(job) => {
                 self.remember(|book| book.submitted(number, &job));
                 self.problem = None;
-                true
+                Some(number)
             }
             Err(error @ (SlurmError::Refused { .. } | SlurmError::Missing { .. })) => {
                 self.remember(|book| book.refused(number));
                 self.hold_off(&error.to_string());
-                false
+                None
             }
             // It may have been taken all the same: the comment will tell.
             Err(error) => {
                 self.hold_off(&error.to_string());
-                false
+                None
             }
         }
     }
@@ -505,6 +530,12 @@ fn needs(view: &View) -> Vec<Need> {
 /// The nodes on whose GPUs there are jobs.
 fn busy_nodes(view: &View) -> HashSet<String> {
     view.gpus.iter().filter(|gpu| !gpu.jobs.is_empty()).map(|gpu| gpu.node.clone()).collect()
+}
+
+/// The nodes on which there are jobs that begin anew when they are ended.
+fn nodes_of_jobs_that_do_not_save(view: &View) -> HashSet<String> {
+    let saves = |job: &u64| view.jobs.get(job).is_some_and(|record| record.spec.ask.preemptible);
+    view.gpus.iter().filter(|gpu| !gpu.jobs.iter().all(saves)).map(|gpu| gpu.node.clone()).collect()
 }
 
 fn now() -> u64 {
