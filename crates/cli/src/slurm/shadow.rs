@@ -247,13 +247,14 @@ fn would_start(policy: &str, seen: &SeenJobs, nodes: &[SlurmNode], now: u64) -> 
     }
     let mut waiting = open().filter(|(_, job)| job.start.is_none() && job.eligible.is_some()).collect::<Vec<_>>();
     waiting.sort_by_key(|((id, submitted), _)| (*submitted, id.parse::<u64>().unwrap_or(u64::MAX)));
-    for (place, ((id, _), job)) in (1..).zip(waiting) {
-        copy.add(id, job, place, time_left(job, now), false);
+    for ((id, _), job) in waiting {
+        // All at one moment: the policy chooses among all of them. Those that came first are first in the workload.
+        copy.add(id, job, 1, time_left(job, now), false);
     }
     let jobs = copy.jobs.clone();
     let mut found = Vec::new();
     copy.play(policy, |time, place, gpus, bound| {
-        // The waiting jobs come a nanosecond after one another. All are there before the first second is over.
+        // What starts later than at the first moment waits for something.
         let (id, job) = jobs[place];
         if let Some(gpus) = gpus.filter(|_| time < NANOS && job.start.is_none()) {
             let mut on = gpus
