@@ -23,6 +23,7 @@ fn changes(id: u64) -> Vec<(String, String, Value)> {
     let api: Value = serde_json::from_str(include_str!("../../../../../daemon/openapi.json")).unwrap();
     let bodies = [
         ("/api/v1/jobs", job()),
+        ("/api/v1/jobs/dry-run", job()),
         ("/api/v1/jobs/many", json!({ "submits": [job()] })),
         ("/api/v1/jobs/{id}", json!({ "priority": 1 })),
         ("/api/v1/jobs/act", json!({ "verb": "cancel", "ids": [id] })),
