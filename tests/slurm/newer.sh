@@ -22,9 +22,9 @@ trap leave EXIT
 mount -t proc proc "$root/proc" && mounted="$root/proc"
 mount --rbind /dev "$root/dev" && mount --make-rslave "$root/dev" && mounted="$root/dev $mounted"
 mount -t tmpfs tmpfs "$root/tmp" && mounted="$root/tmp $mounted"
-mkdir -p "$root/work/tests"
-cp "$binary" "$root/work/rota"
-cp "$here"/*.py "$root/work/tests/"
+mkdir -p "$root/opt/rota/tests"
+cp "$binary" "$root/opt/rota/rota"
+cp "$here"/*.py "$root/opt/rota/tests/"
 # The host's name must be found: Slurm asks for it.
 printf '127.0.0.1 localhost %s\n' "$(hostname -s)" > "$root/etc/hosts"
-chroot "$root" env PATH=/usr/sbin:/usr/bin:/sbin:/bin ROTA_BINARY=/work/rota python3 -m unittest discover -s /work/tests -t /work/tests
+chroot "$root" env PATH=/usr/sbin:/usr/bin:/sbin:/bin ROTA_BINARY=/opt/rota/rota python3 -m unittest discover -s /opt/rota/tests -t /opt/rota/tests

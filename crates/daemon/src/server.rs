@@ -286,7 +286,13 @@ fn clear_away(socket: &Path, state_dir: &Path, site: &Site, runtime: tokio::runt
 }
 
 /// How runs are made on this machine.
-fn local_settings(host: &str, state_dir: &Path, program: &Path, config: &Config, files_before: Option<u64>) -> LocalSettings {
+pub(crate) fn local_settings(
+    host: &str,
+    state_dir: &Path,
+    program: &Path,
+    config: &Config,
+    files_before: Option<u64>,
+) -> LocalSettings {
     LocalSettings {
         node: host.into(),
         state_dir: state_dir.to_owned(),

@@ -4,7 +4,8 @@ use crate::access::users::Names;
 use crate::config::Config;
 use crate::http::connections::raise_files;
 use crate::machine::monitor::{Source, VIRTUAL_BUSY_PERCENT, VIRTUAL_MEMORY_SHARE};
-use rota_exec::{DeviceLook, JoinToken, LocalSettings, ProcessOwner, WorkError, WorkerSettings};
+use crate::server::local_settings;
+use rota_exec::{DeviceLook, JoinToken, ProcessOwner, WorkError, WorkerSettings};
 use rota_gpu::{Device, Load};
 use std::collections::HashMap;
 use std::io;
@@ -66,20 +67,9 @@ pub fn work(options: WorkerOptions) -> Result<(), WorkerError> {
     let chosen = move |devices: Vec<Device>| chosen(devices, &only, gpu_type.as_deref());
     let (devices, modes) = (chosen(source.list()?), source.modes()?);
     let config = Config::default();
-    let local = LocalSettings {
-        node: name.as_str().into(),
-        // Runs of different daemons have the same numbers.
-        state_dir: options.state_dir.join(&name).join(token.daemon()),
-        program: options.program,
-        arguments: vec!["__supervise".into()],
-        cgroup: config.jobs.cgroups.then(rota_exec::cgroup_root).flatten(),
-        mps_control: config.sharing.mps_control.clone(),
-        hardening: rota_exec::Hardening {
-            isolates_devices: config.jobs.isolate_devices,
-            no_new_privileges: config.jobs.no_new_privileges,
-        },
-        files_max: files_before,
-    };
+    // Runs of different daemons have the same numbers.
+    let state_dir = options.state_dir.join(&name).join(token.daemon());
+    let local = local_settings(&name, &state_dir, &options.program, &config, files_before);
     let (mut known, mut names, mut looks) = (devices.clone(), Names::default(), 0_u32);
     let look = move |jobs: &HashMap<u32, u64>, places: &HashMap<u64, Vec<String>>| {
         looks = looks.wrapping_add(1);

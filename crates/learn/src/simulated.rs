@@ -44,9 +44,9 @@ pub enum Episodes {
 /// What a power limit does to the GPUs of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// The type.
+    /// The type of the GPUs with this limit.
     pub gpu_type: String,
-    /// The limit.
+    /// The power limit of each of them.
     pub watts: f64,
     /// Work done in the same time, against no limit.
     pub speed: f64,

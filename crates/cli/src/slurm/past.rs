@@ -16,9 +16,9 @@ const NOT_ELIGIBLE: [&str; 7] =
 /// A job as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenJob {
-    /// Its owner.
+    /// The job's owner.
     pub user: String,
-    /// Its GPUs.
+    /// The GPUs that the job asked for.
     pub gpus: Vec<GpuCount>,
     /// When it was submitted, in seconds since 1970.
     pub submitted: u64,
@@ -175,18 +175,8 @@ fn read_line(line: &str) -> Option<((String, u64), SeenJob)> {
 
 /// A moment as Slurm writes it, in UTC.
 fn clock(seconds: Option<u64>) -> String {
-    let Some(seconds) = seconds else { return "Unknown".to_owned() };
-    let (days, of_day) = ((seconds / 86_400).cast_signed(), seconds % 86_400);
-    // Days of the civil calendar, with years that begin in March.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}", of_day / 3600, of_day / 60 % 60, of_day % 60)
+    let moment = seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds.cast_signed()).ok());
+    moment.map_or_else(|| "Unknown".to_owned(), |moment| moment.strftime("%Y-%m-%dT%H:%M:%S").to_string())
 }
 
 #[cfg(test)]

@@ -23,10 +23,10 @@ pub struct Engine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
-    /// Nothing.
+    /// No cluster manager: jobs run on this machine and on workers.
     #[default]
     Local,
-    /// Slurm.
+    /// Slurm lends the nodes that workers run on.
     Slurm,
 }
 

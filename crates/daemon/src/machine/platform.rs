@@ -180,9 +180,9 @@ pub enum Message {
     Looked(Vec<(String, Look)>),
     /// Nodes will be gone soon, for this reason.
     NodesLeaving {
-        /// The nodes.
+        /// The names of the nodes that will be gone.
         nodes: Vec<String>,
-        /// The reason.
+        /// The reason, in words for users.
         reason: String,
     },
     /// Why does it wait?

@@ -75,7 +75,7 @@ struct Kind {
     is_typed: bool,
     /// GPUs on the largest node.
     per_node: u32,
-    /// All GPUs.
+    /// The number of GPUs of the job on all nodes.
     all: u32,
     /// Nodes with at least one.
     nodes: u32,

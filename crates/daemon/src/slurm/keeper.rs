@@ -40,13 +40,13 @@ const KILL_MARGIN_SECONDS: u64 = 2;
 
 /// What a keeper is made of.
 pub(crate) struct KeeperParts {
-    /// The settings.
+    /// What the site has set about Slurm.
     pub settings: SlurmEngine,
-    /// Slurm.
+    /// The client that calls Slurm's programs.
     pub client: SlurmClient,
     /// The nodes that it has.
     pub nodes: Vec<SlurmNode>,
-    /// The workers.
+    /// What tells the daemon that the node of a worker is gone.
     pub workers: WorkersHandle,
     /// Where workers find the daemon.
     pub address: String,

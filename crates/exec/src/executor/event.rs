@@ -52,7 +52,7 @@ pub enum ExecutorEvent {
     InventoryChanged(Node),
     /// A node was forgotten: it is not in the inventory any more.
     NodeRemoved {
-        /// The node.
+        /// The name of the node that was removed.
         node: NodeName,
     },
     /// What was seen on devices of nodes that are not the caller's own, of one node or of many.

@@ -1,4 +1,6 @@
 //! Three nodes that do not exist, their runs, and the time there.
+//!
+//! The file is longer than others, because nodes, runs and time change each other at every step and would not be understood apart.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

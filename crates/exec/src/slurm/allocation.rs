@@ -50,14 +50,14 @@ pub enum AllocationStage {
     Intended,
     /// Waits in Slurm's queue.
     Waiting {
-        /// Slurm's job.
+        /// The number of the job that Slurm gave to the allocation.
         job: String,
     },
     /// Has its nodes.
     Running {
-        /// Slurm's job.
+        /// The number of the job that Slurm gave to the allocation.
         job: String,
-        /// Its nodes.
+        /// The nodes of the allocation.
         nodes: Vec<String>,
         /// When its time limit ends, in seconds since 1970; `None` if it has none.
         ends: Option<u64>,
@@ -75,7 +75,7 @@ pub enum AllocationStage {
     },
 }
 
-/// One allocation.
+/// An allocation that was asked of Slurm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
     /// Its number, never given twice.
@@ -124,7 +124,7 @@ pub enum BookError {
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
+        /// The file that cannot be used.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -132,7 +132,7 @@ pub enum BookError {
     /// The file is not a book.
     #[error("{}: {problem}; remove it to begin anew, after `squeue` shows no job named `rota-…` of this queue", path.display())]
     Content {
-        /// The file.
+        /// The file with the wrong content.
         path: PathBuf,
         /// What is wrong.
         problem: String,

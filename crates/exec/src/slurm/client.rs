@@ -27,7 +27,7 @@ pub struct SlurmSettings {
     pub calls: Calls,
     /// The partition; Slurm's own default otherwise.
     pub partition: Option<String>,
-    /// The account.
+    /// The account that allocations are charged to.
     pub account: Option<String>,
     /// The quality of service.
     pub qos: Option<String>,

@@ -10,13 +10,13 @@ pub enum SlurmError {
     /// The program is not there.
     #[error("`{program}` was not found: install Slurm's client programs here, or name their folder in `engine.slurm.bin_dir`")]
     Missing {
-        /// The program.
+        /// The program that is missing.
         program: String,
     },
     /// The program could not be started.
     #[error("cannot start `{program}`")]
     Start {
-        /// The program.
+        /// The program of Slurm that was called.
         program: String,
         /// What the system says.
         source: io::Error,
@@ -24,7 +24,7 @@ pub enum SlurmError {
     /// The program did not end in time.
     #[error("`{program}` did not answer within {} s: Slurm's controller may be down", .limit.as_secs())]
     TimedOut {
-        /// The program.
+        /// The program of Slurm that was called.
         program: String,
         /// How long it was waited for.
         limit: Duration,
@@ -32,15 +32,15 @@ pub enum SlurmError {
     /// The controller could not be reached.
     #[error("`{program}` cannot reach Slurm's controller: {message}")]
     NoController {
-        /// The program.
+        /// The program of Slurm that was called.
         program: String,
         /// What the program said.
         message: String,
     },
-    /// Slurm refused.
+    /// Slurm refused what it was asked for.
     #[error("`{program}` was refused: {message}{}", .kind.advice())]
     Refused {
-        /// The program.
+        /// The program of Slurm that was called.
         program: String,
         /// What Slurm said.
         message: String,
@@ -50,9 +50,9 @@ pub enum SlurmError {
     /// The answer is not in the form that was asked for.
     #[error("`{program}` answered `{line}`, which has no {wanted}")]
     Answer {
-        /// The program.
+        /// The program of Slurm that was called.
         program: String,
-        /// The line.
+        /// The line of the answer that cannot be read.
         line: String,
         /// What is missing.
         wanted: &'static str,
@@ -60,7 +60,7 @@ pub enum SlurmError {
     /// The version is too old.
     #[error("Slurm {version} is too old: 20.11 or later is needed")]
     TooOld {
-        /// The version.
+        /// The version of Slurm that was found.
         version: String,
     },
     /// No node has GPUs of a known type.
@@ -88,7 +88,7 @@ pub enum RefusalKind {
     Shape,
     /// A limit on jobs or GPUs of the user or the account.
     Limit,
-    /// Anything else.
+    /// A refusal for another reason.
     Other,
 }
 

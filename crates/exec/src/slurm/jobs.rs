@@ -112,7 +112,7 @@ pub fn read_own_jobs(answer: &str) -> Vec<OwnJob> {
 pub struct EveryJob {
     /// Slurm's number of it, with its place in an array.
     pub id: String,
-    /// Its owner.
+    /// The job's owner.
     pub user: String,
     /// What Slurm says it is doing.
     pub state: SlurmState,

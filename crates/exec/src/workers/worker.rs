@@ -57,7 +57,7 @@ pub struct WorkerSettings {
     pub is_in_allocation: bool,
     /// What looks at the GPUs.
     pub look: Looker,
-    /// How often.
+    /// How often the GPUs are looked at.
     pub look_every: Duration,
     /// Where remarks for people go.
     pub remark: Box<dyn Fn(&str)>,

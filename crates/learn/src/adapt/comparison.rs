@@ -9,7 +9,7 @@ use serde::Serialize;
 /// How much better than a network that does not grow one way of choosing ends on one table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gain {
-    /// The table.
+    /// The name of the table.
     pub table: String,
     /// The way of choosing.
     pub choice: String,

@@ -25,7 +25,7 @@ timeleft_before_a2,timeleft_before_a3,total_time_s,epochs_completed,best_test_ac
 /// One run of a sweep, as one timing counts it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweepRow {
-    /// The scenario.
+    /// The name of the scenario.
     pub scenario: String,
     /// The seed of the run.
     pub seed: u64,

@@ -109,7 +109,7 @@ struct Waiting {
     alignment: [f32; TASKS_MAX],
 }
 
-/// One GPU.
+/// A GPU of the classroom, with what its tasks use.
 #[derive(Clone, Copy, Default)]
 struct Left {
     share: i32,
@@ -137,7 +137,7 @@ struct Sums {
     reward: f64,
 }
 
-/// The environment.
+/// The classroom as an environment that is played step by step.
 #[derive(Clone)]
 pub struct Classroom {
     setting: Setting,

@@ -42,7 +42,7 @@ struct Kept {
     takes_any: bool,
 }
 
-/// A GPU.
+/// A GPU as a chooser sees it.
 #[derive(Clone, Copy)]
 struct Left {
     share: i32,

@@ -42,7 +42,7 @@ impl LinePoint {
 /// A chart of lines, with the words around it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineChart {
-    /// The title.
+    /// The title above the chart.
     pub title: String,
     /// The name of the x axis, with its unit.
     pub x_name: String,

@@ -113,9 +113,9 @@ pub struct ClassroomTask {
     pub share: MilliGpu,
     /// The memory that it needs.
     pub memory_mib: u32,
-    /// Its length.
+    /// How long the task runs.
     pub duration_seconds: f64,
-    /// Its priority.
+    /// The priority of the task.
     pub priority: i32,
 }
 
