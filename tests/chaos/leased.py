@@ -2,10 +2,12 @@
 
     leased.py MARKS LOCKS SECONDS CODE
 
-It makes the same marks as the other jobs of the suite. The daemon may be away, and its disk may be full: what it does not answer is asked again.
+It makes the same marks as the other jobs of the suite. The daemon may be away or end in the middle of an answer, and the disk may be full:
+the job asks again, and writes again.
 """
 
 import fcntl
+import http.client
 import json
 import os
 import sys
@@ -32,9 +34,21 @@ def call(name, **body):
             if error.code < 500:
                 print(f"{name}: {error.code} {error.read().decode()}", file=sys.stderr)
                 sys.exit(SAVED_AND_LEFT)
-        except OSError:
+        except (OSError, http.client.HTTPException, json.JSONDecodeError):
             pass
         time.sleep(0.05)
+
+
+def save(name, step):
+    """Writes the checkpoint, however long the disk is full. A job that cannot save in its grace time is killed, and its work is lost."""
+    path = os.path.join(os.environ["ROTA_CHECKPOINT_DIR"], name)
+    while True:
+        try:
+            with open(path, "w", encoding="utf-8") as saved:
+                saved.write(str(step))
+            return
+        except OSError:
+            time.sleep(0.05)
 
 
 def mark(path, word, more):
@@ -58,8 +72,7 @@ def main():
         step += 1
         if call("renew", steps=step, seconds=seconds)["state"] == "stop":
             name = f"saved-{LEASE}"
-            with open(os.path.join(os.environ["ROTA_CHECKPOINT_DIR"], name), "w", encoding="utf-8") as saved:
-                saved.write(str(step))
+            save(name, step)
             call("commit", step=step, path=name)
             return SAVED_AND_LEFT
     call("complete", steps=step)

@@ -101,7 +101,8 @@ class Oracle:
         if state == "failed" and expected.harmed and code is None:
             return
         if state == "failed" and not (code == expected.code != 0 and has_ended):
-            raise Finding(f"{where} should have ended with {expected.code}, end seen: {has_ended}: {job['reason']}")
+            logs = expected.user.ask("GET", f"/api/v1/jobs/{number}/logs")[1]
+            raise Finding(f"{where} should have ended with {expected.code}, end seen: {has_ended}: {job['reason']}; it printed: {logs}")
         if state == "failed" and not expected.cancelled and job["attempts"] <= expected.retries:
             raise Finding(f"{where} should have been tried {expected.retries + 1} times")
         if state == "cancelled" and not expected.cancelled:
