@@ -5,7 +5,7 @@ use crate::clock::{SystemClock, boot_id, boot_ns, rfc3339, wall_ns};
 use crate::config::{Config, MetricsAccess};
 use crate::forecast;
 use crate::http::connections::raise_files;
-use crate::http::{Listener, Lists, Rates, Seats, Sessions, Site, Source, StatusBase, Streams, WatchmenRoutes, router, tls};
+use crate::http::{Lists, Rates, Sessions, Site, SiteSettings, Streams, WatchmenRoutes};
 use crate::lease::routes::LeaseService;
 use crate::machine::inventory::Machine;
 use crate::machine::monitor;
@@ -28,20 +28,20 @@ use rota_exec::{Executor, LocalSettings};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpListener;
 
 mod executors;
 mod leases;
+mod ports;
 
 use executors::{Executors, open_executor};
 use leases::{open_leases, serve_leases};
+use ports::Ports;
 
 /// What a daemon is started with.
 #[derive(Clone, Debug)]
@@ -166,7 +166,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let sink: rota_exec::EventSink = Arc::new(move |event| _ = told.send(message_of(event)));
     let (leases, lease_port) = open_leases(&state_dir, &config, clock)?;
     let Executors { executor, workers_port, workers, slurm } =
-        open_executor(settings, &config, (&devices, compute), leases.address(), &sink)?;
+        open_executor(settings, &config, (&devices, compute), leases.address(), &sink, &board)?;
     let node = executor.node();
     let nodes = executor.inventory();
     let machine = Machine::new(&host, &nodes, cpu_slots(&config)).with_entities(&config.users.entities);
@@ -194,36 +194,36 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     crate::notify::start((&state_dir, access), &host, &config, Arc::clone(&board), (news.clone(), mail))?;
     runtime.spawn(crate::notify::follow(Arc::clone(&board), news.clone()));
     let site = Arc::new(Site {
-        board: Arc::clone(&board),
-        inbox: inbox.clone(),
-        archives: Archives::open(database, access)?,
-        admins: config.users.admins.iter().filter_map(|name| crate::access::users::find(name)).collect(),
-        daemon_uid: uid,
-        users: crate::access::users::Directory::default(),
-        sessions: Sessions::open(state_dir.join("sessions"), config.http.session_hours, &board.tokens),
-        rates: Rates::new(config.http.requests_per_second, config.http.burst),
-        streams: Streams::new(&config.limits),
-        body_bytes_max: config.limits.request_mib << 20,
-        lists: Lists::default(),
-        relay: Relay::default(),
-        has_tls: ports.tls.is_some(),
-        status: StatusBase {
+        settings: SiteSettings {
+            state_dir: state_dir.clone(),
+            daemon_uid: uid,
+            admins: config.users.admins.iter().filter_map(|name| crate::access::users::find(name)).collect(),
+            is_private: config.users.private,
+            job_limits,
+            body_bytes_max: config.limits.request_mib << 20,
+            has_tls: ports.tls.is_some(),
+            metrics_open: config.http.metrics == MetricsAccess::Open && config.http.bind.is_loopback(),
             socket: socket.to_string_lossy().into_owned(),
             http: ports.http.clone(),
             started_at: rfc3339(wall_ns()),
             driver: driver.clone(),
             scheduler: config.scheduler_settings(),
         },
+        board: Arc::clone(&board),
+        inbox: inbox.clone(),
+        archives: Archives::open(database, access)?,
+        users: crate::access::users::Directory::default(),
+        sessions: Sessions::open(state_dir.join("sessions"), config.http.session_hours, &board.tokens),
+        rates: Rates::new(config.http.requests_per_second, config.http.burst),
+        streams: Streams::new(&config.limits),
+        lists: Lists::default(),
+        relay: Relay::default(),
         learned: forecast::learned::SharedLearned::default(),
         simulations: Simulations::new(options.program, &state_dir, config.sharing.throughputs.as_deref())
             .map_err(doing("simulations"))?,
-        state_dir: state_dir.clone(),
         estimates,
         watchmen: WatchmenRoutes::new(config.watchmen.clone(), devices.iter().map(|device| device.index).collect(), keeper),
         notify: news,
-        job_limits,
-        is_private: config.users.private,
-        metrics_open: config.http.metrics == MetricsAccess::Open && config.http.bind.is_loopback(),
     });
     let (http, watchmen) = (ports.http.clone(), ports.clients.as_ref().and_then(|port| port.local_addr().ok()));
     stop_on_signals(&runtime, &inbox);
@@ -332,78 +332,6 @@ fn write_address(state_dir: &Path, url: &str) -> io::Result<()> {
         // On a full disk they find none until the next start; `rota status` names it.
         Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
         written => written,
-    }
-}
-
-/// Where the daemon can be spoken to.
-struct Ports {
-    local: UnixListener,
-    network: Option<TcpListener>,
-    tls: Option<TlsAcceptor>,
-    /// The address of the API and the page.
-    http: Option<String>,
-    /// For clients of watchmen.
-    clients: Option<TcpListener>,
-}
-
-impl Ports {
-    fn open(config: &Config, socket: &Path, uid: u32, runtime: &tokio::runtime::Runtime) -> Result<Self, ServeError> {
-        let local = listen_locally(socket, uid)?;
-        let tls = match &config.http {
-            http if http.has_tls() => Some(tls(&http.tls_cert, &http.tls_key).map_err(ServeError::Tls)?),
-            _ => None,
-        };
-        let network = if config.http.enabled { Some(listen_on((config.http.bind, config.port).into(), runtime)?) } else { None };
-        let http = network.as_ref().and_then(|listener| listener.local_addr().ok()).map(|address| url(address, tls.is_some()));
-        let loopback = |port: u16| SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port));
-        let clients = config.watchmen.port.map(|port| listen_on(loopback(port), runtime)).transpose()?;
-        Ok(Self { local, network, tls, http, clients })
-    }
-
-    /// Answers on all of them from now on.
-    fn serve(self, site: &Arc<Site>, config: &Config, runtime: &tokio::runtime::Runtime) {
-        let (told, relayed) = (site.board.listen(), Arc::clone(site));
-        runtime.spawn(async move { relayed.relay.run(told).await });
-        runtime.spawn(give_back_memory(Arc::clone(site)));
-        let listener = Listener {
-            seats: Arc::new(Seats::new(&config.limits, site.daemon_uid)),
-            own_seats: None,
-            patience: Duration::from_secs_f64(config.http.patience_seconds),
-            tls: None,
-        };
-        let router = router(Arc::clone(site));
-        runtime.spawn(listener.clone().open(Source::Socket(self.local), router.clone()));
-        if let Some(port) = self.network {
-            let own_seats = Some(Arc::new(Semaphore::new(config.http.connections_max)));
-            let listener = Listener { own_seats, tls: self.tls, ..listener.clone() };
-            runtime.spawn(listener.open(Source::Port(port), router.clone()));
-        }
-        if let Some(port) = self.clients {
-            runtime.spawn(listener.open(Source::Watchmen(port), router));
-        }
-    }
-}
-
-/// How often memory that was freed goes back to the system.
-const GIVE_BACK_EVERY: Duration = Duration::from_secs(15);
-
-/// How long the queue has to free what it keeps before the freed memory goes back.
-const FREE_FIRST: Duration = Duration::from_secs(1);
-
-/// Frees memory that is kept for speed only and gives freed memory back to the system, now and then, on a thread that nobody waits for.
-async fn give_back_memory(site: Arc<Site>) {
-    loop {
-        tokio::time::sleep(GIVE_BACK_EVERY).await;
-        // A queue that has ended needs no memory.
-        _ = site.inbox.send(Message::Rest);
-        tokio::time::sleep(FREE_FIRST).await;
-        let site = Arc::clone(&site);
-        let work = move || {
-            site.archives.rest();
-            rota_exec::give_back_memory();
-        };
-        // It cannot fail; a runtime that ends ends this, too.
-        _ = tokio::task::spawn_blocking(work).await;
     }
 }
 
@@ -559,29 +487,6 @@ pub(crate) fn take_state_dir(dir: &Path, uid: u32) -> Result<File, ServeError> {
     // The number is for people; the lock is what counts.
     _ = write();
     Ok(lock)
-}
-
-fn listen_locally(path: &Path, uid: u32) -> Result<UnixListener, ServeError> {
-    // We have the lock: whoever left this socket is gone.
-    _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path).map_err(doing(path.display().to_string()))?;
-    let mode = if uid == 0 { 0o666 } else { 0o600 };
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(doing(path.display().to_string()))?;
-    Ok(listener)
-}
-
-fn listen_on(address: SocketAddr, runtime: &tokio::runtime::Runtime) -> Result<TcpListener, ServeError> {
-    runtime.block_on(TcpListener::bind(address)).map_err(|source| ServeError::Port { address, source })
-}
-
-/// Where to reach an address from here.
-fn url(address: SocketAddr, has_tls: bool) -> String {
-    let here = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    format!("{}://{}", if has_tls { "https" } else { "http" }, SocketAddr::new(here, address.port()))
 }
 
 fn stop_on_signals(runtime: &tokio::runtime::Runtime, inbox: &std::sync::mpsc::Sender<Message>) {

@@ -185,7 +185,7 @@ impl Site {
 
     /// A user with all their rights.
     pub(crate) fn caller(&self, uid: u32) -> Caller {
-        let is_admin = uid == 0 || uid == self.daemon_uid || self.admins.contains(&uid);
+        let is_admin = uid == 0 || uid == self.settings.daemon_uid || self.settings.admins.contains(&uid);
         let (user, gid) = self.users.find(uid);
         Caller { uid, gid, user, is_admin, may_write: true }
     }

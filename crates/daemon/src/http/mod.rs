@@ -27,5 +27,5 @@ pub use router::{openapi, router};
 pub use routes::lists::{Lists, says};
 pub use routes::watchmen::WatchmenRoutes;
 pub use sessions::Sessions;
-pub use site::{Site, StatusBase};
+pub use site::{Site, SiteSettings};
 pub use streams::Streams;

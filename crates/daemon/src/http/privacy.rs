@@ -117,6 +117,6 @@ impl Viewer {
 impl Site {
     /// The jobs whose details a caller may see.
     pub(crate) fn viewer(&self, caller: &Caller) -> Viewer {
-        Viewer::of(caller, self.is_private)
+        Viewer::of(caller, self.settings.is_private)
     }
 }

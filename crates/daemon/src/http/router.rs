@@ -45,7 +45,7 @@ pub fn router(site: Arc<Site>) -> Router {
     router
         .merge(watchmen::routes())
         .fallback(page::page)
-        .layer(DefaultBodyLimit::max(site.body_bytes_max))
+        .layer(DefaultBodyLimit::max(site.settings.body_bytes_max))
         .layer(from_fn_with_state(Arc::clone(&site), auth::admit))
         .layer(from_fn(responses::refusals_in_one_form))
         .layer(from_fn(responses::guarded))

@@ -243,7 +243,7 @@ impl Site {
     }
 
     fn cookie(&self, value: &str, seconds: i64) -> String {
-        let secure = if self.has_tls { "; Secure" } else { "" };
+        let secure = if self.settings.has_tls { "; Secure" } else { "" };
         format!("{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}")
     }
 }

@@ -20,39 +20,39 @@ use std::sync::mpsc::Sender;
 
 /// What all routes share.
 pub struct Site {
+    pub(crate) settings: SiteSettings,
     pub(crate) board: Arc<Board>,
     pub(crate) inbox: Sender<Message>,
     pub(crate) archives: Archives,
-    pub(crate) state_dir: PathBuf,
-    pub(crate) admins: Vec<u32>,
-    pub(crate) daemon_uid: u32,
     pub(crate) users: crate::access::users::Directory,
     pub(crate) sessions: Sessions,
     pub(crate) rates: Rates,
     pub(crate) streams: Streams,
-    /// The most bytes of a request.
-    pub(crate) body_bytes_max: usize,
     pub(crate) lists: Lists,
     pub(crate) relay: crate::view::relay::Relay,
-    pub(crate) has_tls: bool,
-    pub(crate) status: StatusBase,
     pub(crate) estimates: crate::queue::estimates::Estimates,
     pub(crate) simulations: Simulations,
     /// What earlier jobs taught about lengths.
     pub(crate) learned: crate::forecast::learned::SharedLearned,
     pub(crate) watchmen: WatchmenRoutes,
     pub(crate) notify: Sender<crate::notify::NotifierMessage>,
-    /// The limits of resources that jobs have if they ask for no others.
-    pub(crate) job_limits: rota_exec::ResourceLimits,
-    /// Whether users see no details of each other's jobs.
-    pub(crate) is_private: bool,
-    /// Whether `/metrics` needs no token.
-    pub(crate) metrics_open: bool,
 }
 
 /// What does not change while the daemon runs.
-#[derive(Clone, Debug)]
-pub struct StatusBase {
+pub struct SiteSettings {
+    pub(crate) state_dir: PathBuf,
+    pub(crate) daemon_uid: u32,
+    /// Users who may act on everybody's jobs, beside root and the daemon's user.
+    pub(crate) admins: Vec<u32>,
+    /// Whether users see no details of each other's jobs.
+    pub(crate) is_private: bool,
+    /// The limits of resources that jobs have if they ask for no others.
+    pub(crate) job_limits: rota_exec::ResourceLimits,
+    /// The most bytes of a request.
+    pub(crate) body_bytes_max: usize,
+    pub(crate) has_tls: bool,
+    /// Whether `/metrics` needs no token.
+    pub(crate) metrics_open: bool,
     pub(crate) socket: String,
     pub(crate) http: Option<String>,
     pub(crate) started_at: String,
@@ -97,7 +97,7 @@ impl Site {
     pub(crate) async fn find(self: &Arc<Self>, id: u64, viewer: &Viewer) -> Result<api::Job, Problem> {
         let present = {
             let view = self.board.read();
-            view.jobs.get(&id).map(|record| viewer.job(record, whole(view.job(record, &self.state_dir), record)))
+            view.jobs.get(&id).map(|record| viewer.job(record, whole(view.job(record, &self.settings.state_dir), record)))
         };
         if let Some(job) = present {
             return Ok(job);
@@ -111,12 +111,12 @@ impl Site {
         {
             let view = self.board.read();
             if let Some(record) = view.jobs.get(&id) {
-                return Ok(viewer.job(record, whole(view.job(record, &self.state_dir), record)));
+                return Ok(viewer.job(record, whole(view.job(record, &self.settings.state_dir), record)));
             }
         }
         let record = self.past(|archive| archive.job(id))?;
         let record = record.ok_or_else(|| Problem::from(crate::queue::world::no_such_job(id)))?;
-        Ok(viewer.job(&record, whole(record.view(&self.state_dir, None, None), &record)))
+        Ok(viewer.job(&record, whole(record.view(&self.settings.state_dir, None, None), &record)))
     }
 }
 

@@ -205,7 +205,7 @@ impl Site {
             exit_code: record.exit_code,
             signal: record.signal,
             duration_seconds: span,
-            result: record.log_path(&self.state_dir).filter(|_| may_read).and_then(|path| last_line(&path)),
+            result: record.log_path(&self.settings.state_dir).filter(|_| may_read).and_then(|path| last_line(&path)),
             jobs,
         }
     }

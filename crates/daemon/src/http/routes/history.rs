@@ -35,7 +35,7 @@ impl Site {
             let runs = runs.remove(&record.id).unwrap_or_default();
             let first_start = runs.first().map(|run| run.start_ns);
             api::PastJob {
-                job: viewer.job(&record, record.view(&self.state_dir, None, None)),
+                job: viewer.job(&record, record.view(&self.settings.state_dir, None, None)),
                 ask: viewer.ask(&record, ask),
                 arrived_at_ns: record.arrived_at,
                 believed_seconds,
@@ -48,7 +48,7 @@ impl Site {
         });
         let jobs = jobs.collect();
         let view = self.board.read();
-        let scheduler = api::SchedulerSettings { policy: view.policy.clone(), ..self.status.scheduler.clone() };
+        let scheduler = api::SchedulerSettings { policy: view.policy.clone(), ..self.settings.scheduler.clone() };
         Ok(api::History {
             host: self.estimates.host.clone(),
             gpus: viewer.gpus(view.gpus.clone()),

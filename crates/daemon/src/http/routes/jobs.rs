@@ -95,7 +95,7 @@ fn take_rlimits(ask: &mut api::Submit, site: &Site) -> Result<(), Problem> {
     let Some(text) = ask.rlimits.take() else { return Ok(()) };
     let limits = text.parse::<ResourceLimits>();
     let limits = limits.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "bad-input", format!("rlimits: {error}")))?;
-    let limits = limits.without(&site.job_limits);
+    let limits = limits.without(&site.settings.job_limits);
     ask.rlimits = (!limits.is_empty()).then(|| limits.to_string().into());
     Ok(())
 }
@@ -105,7 +105,7 @@ fn may_submit(site: &Site, caller: &Caller) -> Result<(), Problem> {
     if !caller.may_write {
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", "this token may only read"));
     }
-    if site.daemon_uid != 0 && caller.uid != site.daemon_uid {
+    if site.settings.daemon_uid != 0 && caller.uid != site.settings.daemon_uid {
         let title = "this daemon runs jobs as its own user only; a root daemon runs them as whoever submits them";
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", title));
     }

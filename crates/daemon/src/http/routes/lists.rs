@@ -215,12 +215,12 @@ impl Site {
         let mut past = past.iter().rev().peekable();
         for record in &present {
             while let Some(over) = past.next_if(|over| over.id < record.id) {
-                put(&wanted.viewer.job(over, over.view(&self.state_dir, None, None)));
+                put(&wanted.viewer.job(over, over.view(&self.settings.state_dir, None, None)));
             }
-            let job = self.board.read().job(record, &self.state_dir);
+            let job = self.board.read().job(record, &self.settings.state_dir);
             put(&wanted.viewer.job(record, job));
         }
-        past.for_each(|over| put(&wanted.viewer.job(over, over.view(&self.state_dir, None, None))));
+        past.for_each(|over| put(&wanted.viewer.job(over, over.view(&self.settings.state_dir, None, None))));
         json.push(b']');
         Ok(Page { json: json.into(), next, packed: OnceLock::new(), moves })
     }

@@ -120,7 +120,7 @@ impl LogPlace {
         // Asked before reading: what was written before the end is read after it.
         let Ok(record) = site.record(id) else { return (Vec::new(), true, self) };
         let attempts = attempt.unwrap_or(record.attempts);
-        let path = JobRecord { attempts, ..(*record).clone() }.log_path(&site.state_dir);
+        let path = JobRecord { attempts, ..(*record).clone() }.log_path(&site.settings.state_dir);
         let chunk = path.map_or_else(Vec::new, |path| {
             if let Some(lines) = self.tail.take() {
                 self.seek_tail(&path, lines);

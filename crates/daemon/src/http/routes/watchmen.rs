@@ -196,7 +196,7 @@ impl Visitor {
         };
         let local = |uid: u32| site.caller(uid);
         let caller = match (&self.caller, &neighbour) {
-            (Some(caller), Some(neighbour)) if caller.uid == site.daemon_uid => {
+            (Some(caller), Some(neighbour)) if caller.uid == site.settings.daemon_uid => {
                 Caller { may_write: caller.may_write, ..local(neighbour.uid) }
             }
             (Some(caller), _) => caller.clone(),
@@ -495,7 +495,7 @@ fn finished(clients: &Clients, viewer: &Viewer) -> Vec<Value> {
 
 /// The jobs whose details a visitor may see.
 async fn viewer_of(site: &Site, visitor: &Visitor) -> Viewer {
-    if site.is_private { site.viewer(&visitor.known(site).await.0) } else { Viewer::All }
+    if site.settings.is_private { site.viewer(&visitor.known(site).await.0) } else { Viewer::All }
 }
 
 async fn show_work(State(site): State<Arc<Site>>, visitor: Visitor) -> Json<Value> {
@@ -530,7 +530,7 @@ fn stat(site: &Site, viewer: &Viewer) -> Value {
     };
     json!({
         "hostname": rustix::system::uname().nodename().to_string_lossy(),
-        "driver_version": site.status.driver,
+        "driver_version": site.settings.driver,
         "query_time": rfc3339(wall_ns()),
         "gpus": gpus.iter().map(one).collect::<Vec<_>>(),
     })
