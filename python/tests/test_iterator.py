@@ -325,6 +325,39 @@ class Saves(IteratorTest):
         with self.assertRaisesRegex(rota.SaveFailed, "checkpoints cannot be written to"):
             self.lease()
 
+    def mount(self) -> None:
+        """The checkpoint folder becomes a file system of its own, of 64 kB."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(self.folder)]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
+            self.skipTest("file systems cannot be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "--lazy", str(self.folder)], check=True)
+
+    def test_a_file_system_that_fills_up_keeps_what_was_committed(self) -> None:
+        whole_value = Training().run()
+        self.mount()
+        self.stopped(self.lease(), 3)
+        training = self.lease()
+        with self.assertRaises(OSError), (self.folder / "ballast").open("wb", buffering=0) as ballast:
+            while ballast.write(bytes(1024)):
+                pass
+        training.stop_after = (2, self.server)
+        with self.assertRaisesRegex(rota.SaveFailed, "step 5 cannot be written to .*No space left on device"):
+            training.run()
+        (self.folder / "ballast").unlink()
+        last = self.lease()
+        self.assertEqual((self.server.step, last.batches.steps, last.run()), (3, 3, whole_value))
+
+    def test_a_file_system_that_is_read_only_is_told_at_the_start(self) -> None:
+        self.mount()
+        self.stopped(self.lease(), 3)
+        remount = ["mount", "-o", "remount,{}", str(self.folder)]
+        subprocess.run([word.format("ro") for word in remount], check=True)
+        with self.assertRaisesRegex(rota.SaveFailed, "checkpoints cannot be written to .*Read-only file system"):
+            self.lease()
+        subprocess.run([word.format("rw") for word in remount], check=True)
+        self.assertEqual((self.server.step, self.lease().batches.steps), (3, 3))
+
     def test_a_save_that_writes_nothing_is_told(self) -> None:
         training = self.lease()
         training.batches._save = lambda path: None
