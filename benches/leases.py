@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What time slicing costs: the gap at a switch, GPU time in jobs that save and start slowly, renewals beside submits.
 
-Usage: leases.py target/release/rota [--switches 100] [--seconds 110] [--renewals 2000]. Starts daemons with virtual GPUs in temporary folders. Prints
+Usage: leases.py target/release/rota [--switches 100] [--seconds 110] [--scale 10] [--renewals 2000]. Starts daemons with virtual GPUs in temporary folders. Prints
 a table: figure, measured, target. A step of `rota.Iterator` is measured by iterator.py, shares and speeds by shares.py.
 """
 
@@ -26,8 +26,8 @@ from timing import milliseconds, percentile
 PACED = pathlib.Path(__file__).resolve().parents[1] / "tests/leases/paced.py"
 # A job that says when it begins, and when it leaves.
 TURN = """date +"begins %s.%N" >> "$1"; trap 'date +"leaves %s.%N" >> "$1"; exit 85' USR1; while :; do sleep 0.05; done"""
-# Rounds, saves and starts of the figure, and how many times shorter they are live.
-ROUND_SECONDS, STOP_SECONDS, START_SECONDS, SCALE = 360.0, 1.0, 2.0, 10.0
+# Rounds, saves and starts of the figure.
+ROUND_SECONDS, STOP_SECONDS, START_SECONDS = 360.0, 1.0, 2.0
 
 
 def switches(rota, count):
@@ -63,15 +63,15 @@ def part_simulated(rota):
             row(f"GPU time in jobs, rounds of 360 s, simulated, {policy}", f"{72000 / found['makespan_s']:.2%}", ">= 98 %")
 
 
-def part_live(rota, seconds):
-    """The same live, all times ten times shorter."""
-    options = ["--mechanism", "rounds", "--round", str(ROUND_SECONDS / SCALE), "--min-run", "0"]
+def part_live(rota, seconds, scale):
+    """The same live, with rounds, saves and starts so many times shorter; what starting a process takes stays."""
+    options = ["--mechanism", "rounds", "--round", str(ROUND_SECONDS / scale), "--min-run", "0"]
     daemon = Daemon(rota, "a100:1", "--policy", "max-min-perf:stay=0", *options)
     uuid = json.loads(daemon.run("gpus", "--json"))[0]["uuid"]
     speeds = os.path.join(daemon.dir, "speeds.json")
     with open(speeds, "w") as text:
         json.dump({uuid: 100.0}, text)
-    slow = [str(STOP_SECONDS / SCALE), str(START_SECONDS / SCALE)]
+    slow = [str(STOP_SECONDS / scale), str(START_SECONDS / scale)]
     began = time.time()
     for _ in range(2):
         daemon.run("submit", "--preemptible", "--job-type", "paced", "--", "python3", str(PACED), speeds, "100000000", *slow)
@@ -84,7 +84,7 @@ def part_live(rota, seconds):
         ended = store.execute("SELECT max(wall_ns) / 1e9 FROM events WHERE kind = 'cancelled'").fetchone()[0]
     daemon.close()
     steps = sum(run["run_steps"] for run in told)
-    row(f"GPU time in jobs, rounds of 36 s, live, {stops} switches", f"{steps / 100.0 / (ended - began):.2%}", ">= 98 %")
+    row(f"GPU time in jobs, rounds of {ROUND_SECONDS / scale:g} s, live, {stops} switches", f"{steps / 100.0 / (ended - began):.2%}", ">= 98 %")
 
 
 class Renewer(threading.Thread):
@@ -111,6 +111,27 @@ class Renewer(threading.Thread):
             due = max(due + self.pace, before)
 
 
+class Submits:
+    """Submits one after the other: how long each took, and what they cost the queue's thread, however busy the machine is."""
+
+    COUNT = 100
+
+    def __init__(self, daemon):
+        before = self.counters(daemon)
+        self.times = [daemon.seconds("submit", "--hold", "--", "true") for _ in range(self.COUNT)]
+        after = self.counters(daemon)
+        self.cpu_seconds, self.waits = ((later - earlier) / self.COUNT for earlier, later in zip(before, after))
+
+    @staticmethod
+    def counters(daemon):
+        """Seconds on a processor, and how often the thread waited for something else: a lock, the disk, a message."""
+        task = f"/proc/{daemon.process.pid}/task/{daemon.process.pid}"
+        with open(f"{task}/schedstat") as text:
+            cpu_seconds = int(text.read().split()[0]) / 1e9
+        with open(f"{task}/status") as text:
+            return cpu_seconds, int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text.read(), re.MULTILINE)[1])
+
+
 def renewals(rota, wanted):
     """Renewals at a pace from another process each, and submits beside them."""
     daemon = Daemon(rota, "a100:1")
@@ -121,19 +142,21 @@ def renewals(rota, wanted):
         token = daemon.run("logs", "1").strip()
     with open(os.path.join(daemon.dir, "lease")) as text:
         address = text.read().strip()
-    alone = [daemon.seconds("submit", "--hold", "--", "true") for _ in range(100)]
+    alone = Submits(daemon)
     workers, seconds = 4, 8.0
     command = [sys.executable, __file__, rota, "--renew", address, token, str(wanted / workers), str(seconds)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(workers)]
     time.sleep(2)
-    beside = [daemon.seconds("submit", "--hold", "--", "true") for _ in range(100)]
+    beside = Submits(daemon)
     times = [float(moment) for process in processes for moment in process.communicate()[0].split()]
     daemon.run("cancel", "1")
     daemon.close()
     row("renewals a second", f"{len(times) / seconds:.0f}", f">= {wanted:.0f} (asked for)")
     row("renewal, p99", milliseconds(percentile(times, 0.99)), "< 10 ms")
-    row("submit alone, p50", milliseconds(percentile(alone, 0.5)))
-    row("submit beside renewals, p50", milliseconds(percentile(beside, 0.5)), "no slower")
+    row("submit alone, p50", milliseconds(percentile(alone.times, 0.5)))
+    row("submit beside renewals, p50", milliseconds(percentile(beside.times, 0.5)), "no slower")
+    row("submit, time of the queue's thread, alone and beside", f"{milliseconds(alone.cpu_seconds)}, {milliseconds(beside.cpu_seconds)}", "no more")
+    row("submit, waits of the queue's thread, alone and beside", f"{alone.waits:.2f}, {beside.waits:.2f}", "no more")
 
 
 def renew(address, token, pace, seconds):
@@ -153,6 +176,7 @@ def main():
     parser.add_argument("rota", type=os.path.abspath)
     parser.add_argument("--switches", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=110.0, help="how long the live jobs take turns [110]")
+    parser.add_argument("--scale", type=float, default=10.0, help="how many times shorter their rounds, saves and starts are [10]")
     parser.add_argument("--renewals", type=float, default=2000.0, help="renewals a second that are asked for [2000]")
     parser.add_argument("--renew", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -161,7 +185,7 @@ def main():
         return renew(address, token, float(pace), float(seconds))
     switches(options.rota, options.switches)
     part_simulated(options.rota)
-    part_live(options.rota, options.seconds)
+    part_live(options.rota, options.seconds, options.scale)
     renewals(options.rota, options.renewals)
     return None
 
