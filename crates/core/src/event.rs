@@ -336,7 +336,7 @@ pub enum EventKind<R: Realm = Tables> {
         #[serde(default)]
         start: Span,
     },
-    /// It was measured how fast jobs of a type are, alone on GPUs of one type.
+    /// It was measured how fast jobs of a type are on GPUs of one type.
     SpeedMeasured {
         /// The job type.
         job_type: Box<str>,
@@ -344,6 +344,9 @@ pub enum EventKind<R: Realm = Tables> {
         gpus: u32,
         /// The GPU type.
         gpu_type: Box<str>,
+        /// The type of the job on the same GPUs, if there was one.
+        #[serde(default, skip_serializing_if = "is_default")]
+        beside: Option<Box<str>>,
         /// Steps that the job did.
         steps: u64,
         /// How long it took for them.

@@ -37,7 +37,7 @@ pub use job::{Dependency, DependencyCondition, Job, MilliGpu};
 pub use measured::{MeasuredSpeed, MeasuredSpeeds, SpeedEntry, SpeedSample};
 pub use names::{Name, Names};
 pub use nearest::nearest;
-pub use pair_parts::PairParts;
+pub use pair_parts::{NoEstimates, PairEstimator, PairParts};
 pub use plan::{Plan, Promise, Start};
 pub use price::{PriceError, PriceSeries, PriceTable};
 pub use renumbering::Renumbering;

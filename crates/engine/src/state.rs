@@ -6,7 +6,8 @@ use rota_core::event::EventKind;
 use rota_core::snapshot::{gpu_time, work_done};
 use rota_core::{
     Binder, Bound, Companions, DependencyCondition, End, Event, GpuId, GpuList, JobChange, JobId, JobState, MeasuredSpeeds,
-    MilliGpu, NewJob, NodeId, Phase, Renumbering, RestartCost, RestartCosts, Slice, Span, SpeedSample, ThroughputTable, Time,
+    MilliGpu, NewJob, NoEstimates, NodeId, PairEstimator, Phase, Renumbering, RestartCost, RestartCosts, Slice, Span,
+    SpeedSample, ThroughputTable, Time,
 };
 use rota_place::pool::Pool;
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,8 @@ pub struct State {
     pub(crate) binder: Binder,
     #[serde(skip)]
     pub(crate) table: Arc<ThroughputTable>,
+    #[serde(skip, default = "no_estimates")]
+    pub(crate) estimator: Arc<dyn PairEstimator>,
     companions: Companions,
     /// The jobs on each GPU that share it and whose speeds beside others are known.
     sharers: Vec<SmallVec<[JobId; 4]>>,
@@ -66,6 +69,10 @@ pub struct State {
     /// Runs that may be too new to be stopped.
     #[serde(skip)]
     pub(crate) recent_starts: RecentStarts,
+}
+
+fn no_estimates() -> Arc<dyn PairEstimator> {
+    Arc::new(NoEstimates)
 }
 
 impl State {
@@ -90,6 +97,7 @@ impl State {
             handovers: Vec::new(),
             binder: Binder::new(&bound.cluster),
             table: Arc::new(ThroughputTable::new("live")),
+            estimator: no_estimates(),
             companions: Companions::new(bound.cluster.gpus.len()),
             sharers: vec![SmallVec::new(); bound.cluster.gpus.len()],
             paced: Vec::new(),
@@ -108,12 +116,19 @@ impl State {
         Self { table, ..self }
     }
 
+    /// The same state, with expectations of pairs that were never measured.
+    #[must_use]
+    pub fn with_estimator(self, estimator: Arc<dyn PairEstimator>) -> Self {
+        Self { estimator, ..self }
+    }
+
     /// Whether a job that arrives could ever run here.
     pub fn check(&self, new: &NewJob) -> Result<(), rota_core::bind::BindProblem> {
         self.binder.check(&self.bound.cluster, new)
     }
 
     fn admit(&mut self, new: NewJob, now: Time) {
+        let classes = self.bound.classes.len();
         // It was checked before it was accepted; one that does not fit any more has no row and is never started.
         let admitted = Arc::make_mut(&mut self.bound).admit(&mut self.binder, new, &self.table);
         if let Ok(job) = admitted {
@@ -125,6 +140,9 @@ impl State {
             let known = self.measured.believed(self.bound.names.text(class.kind), class.gpus, &[], &self.table);
             if !class.is_measured && known.is_some() {
                 self.use_measured_speeds(now);
+            }
+            if self.bound.classes.len() > classes {
+                self.use_measured_pairs(now);
             }
         }
     }
@@ -176,9 +194,13 @@ impl State {
                 // What the last job lost is the best guess for types of which nothing is known.
                 self.restart.cost = *cost;
             }
-            EventKind::SpeedMeasured { job_type, gpus, gpu_type, steps, ran } => {
-                self.measured.take_in(job_type, *gpus, gpu_type, SpeedSample { steps: *steps, ran: *ran });
-                self.use_measured_speeds(now);
+            EventKind::SpeedMeasured { job_type, gpus, gpu_type, beside, steps, ran } => {
+                let sample = SpeedSample { steps: *steps, ran: *ran };
+                self.measured.take_in(job_type, *gpus, gpu_type, beside.as_deref(), sample);
+                match beside {
+                    None => self.use_measured_speeds(now),
+                    Some(beside) => self.use_measured_pair([job_type, beside], *gpus, gpu_type, now),
+                }
             }
             EventKind::Committed { job, .. } => self.keep_work(*job, now),
             EventKind::NodeLost { node } => self.set_node_up(*node, false),
@@ -404,7 +426,7 @@ impl State {
         sharers
     }
 
-    fn change_paces(&mut self, jobs: &[JobId], now: Time) {
+    pub(crate) fn change_paces(&mut self, jobs: &[JobId], now: Time) {
         for &job in jobs {
             self.change_pace(job, now);
         }

@@ -251,9 +251,22 @@ impl Bound {
         }
         self.add(job, shape, class, table);
         if self.classes[classes..].iter().any(|class| class.is_paired) {
-            self.pair_parts = PairParts::new(&self.classes, &self.names, &self.cluster, table);
+            self.pair_parts.add(classes, &self.classes, &self.names, &self.cluster, table);
         }
         Ok(id)
+    }
+
+    /// Takes over what a table knows of jobs beside each other, if a pair is new or has moved by a tenth.
+    pub fn measure_pairs(&mut self, table: &ThroughputTable) -> bool {
+        for class in &mut self.classes {
+            class.is_paired |= table.knows_pairs_of(self.names.text(class.kind), class.gpus);
+        }
+        let parts = PairParts::new(&self.classes, &self.names, &self.cluster, table);
+        let has_moved = self.pair_parts.differs(&parts);
+        if has_moved {
+            self.pair_parts = parts;
+        }
+        has_moved
     }
 
     /// Gives a job another share and memory, because more is known of it. It must not be on GPUs.

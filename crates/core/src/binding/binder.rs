@@ -150,6 +150,7 @@ impl Binder {
                 spread_part,
                 is_paired,
                 is_measured: false,
+                untried: TypeSet::EMPTY,
             });
         }
         id
@@ -208,13 +209,14 @@ impl Binder {
         self.class_ids.get(&(kind, gpus, false)).copied()
     }
 
-    /// Gives a class the speeds that were measured, in steps per second on each GPU type, if one of them has moved by a tenth. Names
-    /// the jobs that have other speeds from then on.
-    pub fn measure(&mut self, bound: &mut Bound, class: ClassId, speeds: &[f64]) -> Option<Vec<crate::JobId>> {
+    /// Gives a class the speeds that were measured, in steps per second on each GPU type, if one of them has moved by a tenth or was
+    /// tried for the first time. Names the jobs that have other speeds from then on.
+    pub fn measure(&mut self, bound: &mut Bound, class: ClassId, speeds: &[f64], untried: TypeSet) -> Option<Vec<crate::JobId>> {
         let best = speeds.iter().copied().fold(0.0, f64::max);
         let known = &bound.classes[class.index()];
         let in_force = bound.speeds[known.speeds as usize].iter().map(|speed| speed * known.steps_per_second);
-        let has_moved = !known.is_measured || has_moved(&in_force.collect::<Vec<_>>(), speeds);
+        let is_news = !known.is_measured || known.untried != untried;
+        let has_moved = is_news || has_moved(&in_force.collect::<Vec<_>>(), speeds);
         if best <= 0.0 || !has_moved {
             return None;
         }
@@ -222,6 +224,7 @@ impl Binder {
         let row = self.speed_row(bound, speeds.iter().map(|speed| on_grid(speed / best)).collect());
         let class_row = &mut bound.classes[class.index()];
         (class_row.speeds, class_row.steps_per_second, class_row.is_measured) = (row, best, true);
+        class_row.untried = untried;
         let of_class = (0..bound.jobs.len()).filter(|&index| bound.class_of[index] == class);
         let jobs = of_class.map(crate::JobId::from_index).collect::<Vec<_>>();
         for job in &jobs {

@@ -89,6 +89,8 @@ pub struct JobClass {
     pub is_paired: bool,
     /// Whether its speeds were measured while its jobs ran.
     pub is_measured: bool,
+    /// GPU types on which its speed is only believed, from other job types.
+    pub untried: TypeSet,
 }
 
 /// Everything about a job that decides where it fits.

@@ -3,6 +3,7 @@
 //! Measured for pairs of job classes. Among three or more, each is slowed by every other as if the two were alone; classes that nobody
 //! measured together leave each other's speeds as they are.
 
+use crate::measured::has_moved;
 use crate::{ClassId, JobClass};
 use crate::{Cluster, GpuTypeId, Names, ThroughputTable};
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,20 @@ const PART_MIN: f64 = 1e-3;
 /// What each of two classes keeps of its speed on one GPU type; zeros where they cannot run together, nothing where nobody knows.
 type Parts = Option<(f64, f64)>;
 
+/// Fills a table with what is expected of pairs that were never measured.
+pub trait PairEstimator: Send + Sync {
+    /// Adds pairs of job types whose speeds alone the table knows. The same table is always filled alike.
+    fn fill(&self, table: &mut ThroughputTable);
+}
+
+/// Expects nothing of pairs that were never measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoEstimates;
+
+impl PairEstimator for NoEstimates {
+    fn fill(&self, _: &mut ThroughputTable) {}
+}
+
 /// By two classes in order of their ids, what each keeps of its speed on each GPU type beside the other.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PairParts(HashMap<(ClassId, ClassId), Box<[Parts]>>);
@@ -21,11 +36,17 @@ pub struct PairParts(HashMap<(ClassId, ClassId), Box<[Parts]>>);
 impl PairParts {
     /// What a table knows of these classes.
     pub(crate) fn new(classes: &[JobClass], names: &Names, cluster: &Cluster, table: &ThroughputTable) -> Self {
-        let mut parts = HashMap::new();
+        let mut parts = Self::default();
+        parts.add(0, classes, names, cluster, table);
+        parts
+    }
+
+    /// Adds what a table knows of the classes from a position on, beside each other and beside those before them.
+    pub(crate) fn add(&mut self, from: usize, classes: &[JobClass], names: &Names, cluster: &Cluster, table: &ThroughputTable) {
         let paired = classes.iter().enumerate().filter(|(_, class)| class.is_paired).collect::<Vec<_>>();
         let key = |class: &JobClass| (names.text(class.kind), class.gpus);
         for (place, &(position, first)) in paired.iter().enumerate() {
-            for &(other, second) in &paired[place..] {
+            for &(other, second) in paired[place..].iter().filter(|(other, _)| *other >= from) {
                 let on = |kind: &crate::GpuType| {
                     let together = table.get_pair(key(first), key(second), &kind.name)?;
                     let alone = |class: &JobClass| table.get(names.text(class.kind), class.gpus, &kind.name);
@@ -35,11 +56,22 @@ impl PairParts {
                 };
                 let row = cluster.types.iter().map(on).collect::<Box<[_]>>();
                 if row.iter().any(Option::is_some) {
-                    parts.insert((ClassId(position as u32), ClassId(other as u32)), row);
+                    self.0.insert((ClassId(position as u32), ClassId(other as u32)), row);
                 }
             }
         }
-        Self(parts)
+    }
+
+    /// Whether a pair is known in only one of the two, or has moved by a tenth.
+    pub(crate) fn differs(&self, other: &Self) -> bool {
+        let has_moved = |before: &Parts, after: &Parts| match (before, after) {
+            (Some(before), Some(after)) => has_moved(&[before.0, before.1], &[after.0, after.1]),
+            (before, after) => before.is_some() != after.is_some(),
+        };
+        let same = |key, row: &[Parts]| {
+            other.0.get(key).is_some_and(|after| !row.iter().zip(after).any(|(before, after)| has_moved(before, after)))
+        };
+        self.0.len() != other.0.len() || !self.0.iter().all(|(key, row)| same(key, row))
     }
 
     /// Whether nothing is known.
@@ -95,6 +127,13 @@ mod tests {
         workload.finish();
         let cluster = Cluster::from_spec("x:1", 1).unwrap();
         Bound::new(workload, cluster, &table, BadJobs::Refuse).unwrap().pair_parts
+    }
+
+    #[test]
+    fn a_tenth_more_is_another_pair() {
+        let known = |first: f64| PairParts(HashMap::from([((ClassId(0), ClassId(1)), [Some((first, 0.5)), None].into())]));
+        assert!(!known(0.8).differs(&known(0.87)) && known(0.8).differs(&known(0.9)));
+        assert!(known(0.8).differs(&PairParts::default()) && PairParts::default().differs(&known(0.8)));
     }
 
     #[test]

@@ -63,9 +63,12 @@ pub struct Speed {
     pub gpus: u32,
     /// The GPU type.
     pub gpu_type: String,
+    /// The type of the job on the same GPUs; none for a job alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
     /// Steps per second of the whole gang.
     pub steps_per_second: f64,
-    /// How often it was measured; 0 if it is only believed, from other GPU types.
+    /// How often it was measured; 0 if it is only believed, from other GPU types or other pairs.
     pub measurements: u32,
 }
 

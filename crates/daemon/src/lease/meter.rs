@@ -28,6 +28,8 @@ pub enum Counting {
 #[derive(Debug)]
 pub struct Meter {
     counting: Counting,
+    /// Whether what a process tells first is where its measurement begins, however it counts.
+    begins_anew: bool,
     /// By process: what the last measurement reached to, and what was told last.
     marks: BTreeMap<u32, (Told, Told)>,
     /// When the first step of the run was done, by the queue's clock.
@@ -37,7 +39,13 @@ pub struct Meter {
 impl Meter {
     /// The meter of a run that has just begun.
     pub fn new(counting: Counting) -> Self {
-        Self { counting, marks: BTreeMap::new(), first_step: None }
+        Self { counting, begins_anew: false, marks: BTreeMap::new(), first_step: None }
+    }
+
+    /// Another job begins or ends on the same GPUs: steps before and after that are not measured together.
+    pub fn begin_anew(&mut self) {
+        self.begins_anew = true;
+        self.marks.clear();
     }
 
     /// A process told how far it is; `before` are the steps it began with.
@@ -50,8 +58,8 @@ impl Meter {
         let since_first = Span::from_seconds(told.seconds * (1.0 - 1.0 / steps as f64)).unwrap_or_default();
         self.first_step.get_or_insert(Time(now.0.saturating_sub(since_first.0)));
         let begin = match self.counting {
-            Counting::Job => told,
-            Counting::Process => Told::default(),
+            Counting::Process if !self.begins_anew => Told::default(),
+            Counting::Job | Counting::Process => told,
         };
         let (_, last) = self.marks.entry(rank).or_insert((begin, told));
         if told.seconds > last.seconds {
@@ -103,6 +111,21 @@ mod tests {
         assert_eq!(meter.take(100), Some(SpeedSample { steps: 100, ran: Span::from_whole_seconds(10) }));
         assert_eq!(meter.take(1), None, "nothing is measured twice");
         assert_eq!(meter.first_step(), Some(Time(10 * SECOND)));
+    }
+
+    #[test]
+    fn steps_before_and_after_another_job_came_are_not_measured_together() {
+        for counting in [Counting::Job, Counting::Process] {
+            let mut meter = Meter::new(counting);
+            meter.note(0, Told { steps: 10, seconds: 1.0 }, 0, Time(SECOND));
+            meter.note(0, Told { steps: 20, seconds: 2.0 }, 0, Time(2 * SECOND));
+            meter.begin_anew();
+            assert_eq!(meter.take(1), None);
+            meter.note(0, Told { steps: 28, seconds: 3.0 }, 0, Time(3 * SECOND));
+            assert_eq!(meter.take(1), None, "a part of these steps was done before");
+            meter.note(0, Told { steps: 33, seconds: 4.0 }, 0, Time(4 * SECOND));
+            assert_eq!(meter.take(1), Some(SpeedSample { steps: 5, ran: Span::from_whole_seconds(1) }), "{counting:?}");
+        }
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct RunProgress {
 
 struct Lease {
     number: u32,
+    /// The GPUs of the run.
+    gpus: Vec<String>,
     /// Processes that hold the lease together.
     world: u32,
     /// Whether the job's asking was written down.
@@ -192,6 +194,7 @@ impl RunningLeases {
         let mut table = self.lock();
         if !record.state.has_gpus() || record.is_claim() {
             if let Some(lease) = table.remove(&record.id) {
+                begin_anew_beside(&mut table, record.id, &lease.gpus);
                 lease.standing.send_modify(|standing| standing.is_over = true);
             }
             return;
@@ -200,8 +203,10 @@ impl RunningLeases {
         if is_new {
             let until = self.end_of_term(self.clock.now(), false);
             let counting = record.spec.ask.gavel.as_ref().map_or(Counting::Job, |_| Counting::Process);
+            begin_anew_beside(&mut table, record.id, &record.gpu_uuids);
             let lease = Lease {
                 number: record.attempts,
+                gpus: record.gpu_uuids.clone(),
                 world: record.spec.ask.gavel.as_ref().map_or(1, |_| record.spec.ask.gpus.max(1)),
                 gavel_steps: record.spec.ask.gavel.as_ref().map(|gavel| gavel.total_steps),
                 counting,
@@ -411,6 +416,14 @@ impl RunningLeases {
         let ran = Span::from_seconds(seconds).filter(|ran| *ran > Span::ZERO)?;
         let steps = lease.steps();
         Some(RunProgress { steps, run_steps: steps.saturating_sub(lease.steps_before), ran })
+    }
+}
+
+/// A job begins or ends on these GPUs: the speeds of the other jobs there are measured anew.
+fn begin_anew_beside(table: &mut HashMap<u64, Lease>, job: u64, gpus: &[String]) {
+    let shares = |lease: &Lease| lease.gpus.iter().any(|gpu| gpus.contains(gpu));
+    for (_, lease) in table.iter_mut().filter(|(other, lease)| **other != job && shares(lease)) {
+        lease.meter.begin_anew();
     }
 }
 

@@ -23,9 +23,10 @@ use crate::store::record::JobRecord;
 use crate::store::{Store, StoreError};
 use crate::view::board::Board;
 use rota_core::event::EventKind;
-use rota_core::{End, Event, JobId, Plan, Start, StopCause, ThroughputTable, Time};
+use rota_core::{End, Event, JobId, NoEstimates, PairEstimator, Plan, Start, StopCause, ThroughputTable, Time};
 use rota_engine::{Moment, State, Step, Wait, World};
 use rota_policy::Registry;
+use rota_trace::estimate::PairFiller;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub struct LiveWorld<P> {
     pub(crate) config: Config,
     pub(crate) registry: Arc<Registry>,
     pub(crate) table: Arc<ThroughputTable>,
+    /// What is expected of jobs beside each other that were never measured so.
+    pub(crate) estimator: Arc<dyn PairEstimator>,
     pub(crate) next_id: u64,
     pub(crate) backlog: Backlog,
 }
@@ -117,6 +120,7 @@ impl<P: Platform> LiveWorld<P> {
             config,
             registry,
             table: Arc::new(ThroughputTable::new("live")),
+            estimator: Arc::new(NoEstimates),
             next_id: last_job.max(on_disk) + 1,
             backlog: Backlog::default(),
         };
@@ -127,7 +131,7 @@ impl<P: Platform> LiveWorld<P> {
     /// The same world, which knows the speeds of some job types beside others.
     #[must_use]
     pub fn with_throughputs(self, table: ThroughputTable) -> Self {
-        Self { table: Arc::new(table), ..self }
+        Self { estimator: Arc::new(PairFiller::new(&table)), table: Arc::new(table), ..self }
     }
 
     /// The same world, whose jobs have leases.

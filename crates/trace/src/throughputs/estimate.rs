@@ -9,7 +9,10 @@
 //! the error of guessing the mean of all that is known.
 
 mod completion;
+mod live;
 mod references;
+
+pub use live::PairFiller;
 
 use crate::error::{Problem, TraceError};
 use references::{Match, References, normalised};

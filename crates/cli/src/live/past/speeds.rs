@@ -29,11 +29,23 @@ pub fn fetch(client: &Client) -> anyhow::Result<Vec<Speed>> {
     client.get("/api/v1/speeds")
 }
 
-/// What was measured, as a table.
+/// What was measured, as a table. A pair is in it once both of its jobs were measured.
 pub fn measured(speeds: &[Speed]) -> ThroughputTable {
     let mut table = ThroughputTable::new("what the queue measured");
-    for speed in speeds.iter().filter(|speed| speed.measurements > 0) {
-        table.insert(&speed.job_type, speed.gpus, &speed.gpu_type, speed.steps_per_second);
+    let measured = || speeds.iter().filter(|speed| speed.measurements > 0);
+    for speed in measured() {
+        let Some(beside) = &speed.beside else {
+            table.insert(&speed.job_type, speed.gpus, &speed.gpu_type, speed.steps_per_second);
+            continue;
+        };
+        let is_other = |other: &&Speed| {
+            other.beside.as_ref() == Some(&speed.job_type)
+                && (&other.job_type, other.gpus, &other.gpu_type) == (beside, speed.gpus, &speed.gpu_type)
+        };
+        if let Some(other) = measured().find(is_other) {
+            let pair = (speed.steps_per_second, other.steps_per_second);
+            table.insert_pair((&speed.job_type, speed.gpus), (beside, speed.gpus), &speed.gpu_type, pair);
+        }
     }
     table
 }
@@ -43,11 +55,12 @@ fn text(speeds: &[Speed]) -> anyhow::Result<String> {
         return Ok("nothing was measured yet: jobs tell their steps through a lease, and have a --job-type\n".to_owned());
     }
     let gpu_types = speeds.iter().map(|speed| speed.gpu_type.as_str()).collect::<BTreeSet<_>>();
-    let mut rows: BTreeMap<(&str, u32), BTreeMap<&str, String>> = BTreeMap::new();
+    let mut rows: BTreeMap<(String, u32), BTreeMap<&str, String>> = BTreeMap::new();
     for speed in speeds {
         let shown = format!("{:.3}", speed.steps_per_second);
         let shown = if speed.measurements == 0 { format!("({shown})") } else { shown };
-        rows.entry((&speed.job_type, speed.gpus)).or_default().insert(&speed.gpu_type, shown);
+        let beside = speed.beside.as_ref().map(|beside| format!(" beside {beside}")).unwrap_or_default();
+        rows.entry((format!("{}{beside}", speed.job_type), speed.gpus)).or_default().insert(&speed.gpu_type, shown);
     }
     let width = rows.keys().map(|(job_type, _)| job_type.chars().count()).max().unwrap_or(0).max(8);
     let mut text = format!("{:<width$}  gpus", "job type");

@@ -67,7 +67,7 @@ impl<P: Platform> LiveWorld<P> {
                 report.reason = Some("it does not fit this machine any more".to_owned());
             }
             entries.extend(self.progress_of_run(&record));
-            entries.extend(self.speed_of_run(&record, state));
+            entries.extend(self.speeds_of_run(&record, state));
             entries.extend(report.is_overdue.then(|| work_lost(id)));
             if let Some((row, job)) = self.row(id).and_then(|row| Some((row, state.jobs.get(row.index())?))) {
                 let now = self.platform.now();

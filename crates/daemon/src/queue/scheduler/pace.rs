@@ -38,8 +38,8 @@ pub struct Pace {
     pub measured_half: Option<u64>,
     /// The dearest restart, as far as it was looked at.
     warned_of: Option<RestartCost>,
-    /// Measurements of speeds that the board shows.
-    pub shown_samples: u64,
+    /// Measurements and changes of speeds that the board shows.
+    pub shown_speeds: u64,
 }
 
 impl Pace {

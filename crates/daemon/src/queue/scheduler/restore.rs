@@ -85,6 +85,7 @@ impl<P: Platform> LiveWorld<P> {
         let engine = Engine::from_image(&engine, cluster, prices, Arc::clone(&self.table), &self.registry, self.config.round());
         let engine = match engine {
             Ok(mut engine) => {
+                engine.state = engine.state.with_estimator(Arc::clone(&self.estimator));
                 engine.state.restart.min_run = self.config.min_run();
                 if let Some(cost) = self.config.jobs.restart_seconds.and_then(Span::from_seconds) {
                     (engine.state.restart.cost, engine.state.restart_costs) = (cost, RestartCosts::default());
@@ -126,7 +127,7 @@ impl<P: Platform> LiveWorld<P> {
         let policy = self.registry.build(&self.switches.policy).map_err(|error| error.to_string())?;
         let bound = Arc::new(Bound::empty("live", self.devices.machine.cluster.clone()));
         let mut engine = Engine::new(bound, policy, &self.options());
-        engine.state = engine.state.with_throughputs(Arc::clone(&self.table));
+        engine.state = engine.state.with_throughputs(Arc::clone(&self.table)).with_estimator(Arc::clone(&self.estimator));
         engine.state.measured = self.kept_speeds();
         self.rows = Rows::default();
         for record in self.records.jobs.values().cloned().collect::<Vec<_>>() {

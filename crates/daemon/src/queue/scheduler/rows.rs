@@ -120,9 +120,9 @@ impl Translator<'_> {
             EventKind::RestartMeasured { job_type, cost, start } => {
                 one(EventKind::RestartMeasured { job_type: job_type.clone(), cost: *cost, start: *start })
             }
-            EventKind::SpeedMeasured { job_type, gpus, gpu_type, steps, ran } => {
-                let (job_type, gpu_type) = (job_type.clone(), gpu_type.clone());
-                one(EventKind::SpeedMeasured { job_type, gpus: *gpus, gpu_type, steps: *steps, ran: *ran })
+            EventKind::SpeedMeasured { job_type, gpus, gpu_type, beside, steps, ran } => {
+                let (job_type, gpu_type, beside) = (job_type.clone(), gpu_type.clone(), beside.clone());
+                one(EventKind::SpeedMeasured { job_type, gpus: *gpus, gpu_type, beside, steps: *steps, ran: *ran })
             }
             EventKind::Committed { job, step, .. } => row(rows, *job)
                 .map_or_else(Translated::new, |job| one(EventKind::Committed { job, step: *step, checkpoint: None })),

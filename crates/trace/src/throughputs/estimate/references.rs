@@ -21,6 +21,7 @@ pub(super) struct References {
 }
 
 /// A job type among the references.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Match {
     /// The reference it is most like.
     pub reference: usize,
@@ -31,12 +32,21 @@ pub(super) struct Match {
 impl References {
     /// Takes the references from a table, which must know all their pairs on all its GPU types.
     pub fn new(table: &ThroughputTable, gpus: u32, names: Vec<String>) -> Result<Self, TraceError> {
-        let gpu_types = table.gpu_types().into_iter().map(str::to_owned).collect();
-        let mut references = Self { names, gpus, gpu_types, rows: Vec::new() };
-        for name in &references.names {
-            let row = references.row_of(table, name);
+        Self::unchecked(gpus, names, table.gpu_types().into_iter().map(str::to_owned).collect()).filled(table)
+    }
+
+    /// References whose speeds are not known yet.
+    pub fn unchecked(gpus: u32, names: Vec<String>, gpu_types: Vec<String>) -> Self {
+        Self { names, gpus, gpu_types, rows: Vec::new() }
+    }
+
+    /// The same with their speeds, which the table must all know.
+    pub fn filled(mut self, table: &ThroughputTable) -> Result<Self, TraceError> {
+        let gpus = self.gpus;
+        for name in &self.names {
+            let row = self.row_of(table, name);
             if let Some(hole) = row.iter().position(Option::is_none) {
-                let (gpu_type, other) = references.place(hole);
+                let (gpu_type, other) = self.place(hole);
                 let (field, wanted) = if table.get(name, gpus, gpu_type).is_none() {
                     (format!("{gpu_type}: `{name}` with {gpus} GPUs"), "its speed on every GPU type: it is a reference model")
                 } else {
@@ -52,9 +62,9 @@ impl References {
                     problem: Problem::Missing { wanted },
                 });
             }
-            references.rows.push(row.into_iter().flatten().collect());
+            self.rows.push(row.into_iter().flatten().collect());
         }
-        Ok(references)
+        Ok(self)
     }
 
     /// What a table knows of a job type's row.

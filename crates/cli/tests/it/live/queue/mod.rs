@@ -7,6 +7,7 @@ mod gavel;
 mod groups;
 mod jobs;
 mod leases;
+mod pairs;
 mod predictions;
 mod reboot;
 mod restart;
