@@ -187,6 +187,43 @@ class ImportTest(unittest.TestCase):
                 self.assertIn(part, arguments)
 
 
+class WhatIfTest(unittest.TestCase):
+    def test_a_real_run_is_repeated(self) -> None:
+        """Thirty jobs that a real Slurm ran are simulated as they were: the waits are those that were recorded."""
+        draw = random.Random(3)
+        with Folder() as folder, Cluster(extra="MinJobAge=3600") as cluster:
+            for _ in range(30):
+                gpus, seconds = draw.choice([1, 1, 2]), draw.randint(20, 50)
+                options = [f"--gres=gpu:v100:{gpus}", "--time=5", "-o", "/dev/null", "--wrap", f"sleep {seconds}"]
+                cluster.call(["sbatch", "--parsable", *options])
+            self.assertTrue(Cluster.wait_for(lambda: not cluster.squeue("%i"), 600, every=1))
+            log = folder / "sacct.txt"
+            log.write_text(accounts_of(cluster))
+            done = subprocess.run(
+                [ROTA, "whatif", "--trace", str(log), "--cluster", "v100:8", "--gpus-per-node", "4", "--policy", "las", "--json"],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            fidelity = json.loads(done.stdout)["fidelity"]
+            print(f"the replay of {fidelity['jobs']} jobs of Slurm: error of waits {fidelity['error_of_waits']:.1%}", fidelity)
+            self.assertEqual(fidelity["jobs"], 30)
+            self.assertGreater(fidelity["wait_mean_recorded_s"], 20)
+            self.assertLess(fidelity["error_of_waits"], 0.1)
+
+
+def accounts_of(cluster: Cluster) -> str:
+    """What `sacct -P` would print of the cluster's ended jobs. A cluster without a database tells the same in `scontrol`."""
+    lines = ["JobID|User|State|Submit|Start|End|TimelimitRaw|AllocTRES"]
+    for line in cluster.call(["scontrol", "show", "job", "--oneliner"]).splitlines():
+        told = dict(part.split("=", 1) for part in line.split() if "=" in part)
+        tres = told.get("AllocTRES") or told["TRES"]
+        times = f"{told['SubmitTime']}|{told['StartTime']}|{told['EndTime']}"
+        lines.append(f"{told['JobId']}|u|{told['JobState']}|{times}|5|{tres},gres/gpu={told['TresPerNode'].split(':')[-1]}")
+    return "\n".join(lines) + "\n"
+
+
 def made_up_year(count: int, seed: int = 7) -> str:
     """Accounts as Slurm's versions write them: arrays, steps, requeues, jobs that wait, types or none."""
     draw = random.Random(seed)

@@ -28,14 +28,15 @@ struct Recent {
     number: u64,
     at: Time,
     request: Arc<NewJob>,
-    /// How long it took, if it is over; otherwise what was believed when it came.
     length: RecentLength,
 }
 
 #[derive(Clone, Debug)]
 enum RecentLength {
+    /// The job is over, and did so much work.
     Known(Span),
-    Believed(RunLength, f64),
+    /// What was believed when it came, the speed of its best GPU type, and the seconds it has run by now.
+    Believed(Arc<RunLength>, f64, f64),
 }
 
 /// The jobs that came lately.
@@ -46,9 +47,9 @@ pub struct RecentArrivals {
 
 impl RecentArrivals {
     /// A job came. `length` is what is believed of it, in seconds at the speed `best` of its best GPU type.
-    pub fn came(&mut self, number: u64, at: Time, request: NewJob, length: RunLength, best: f64) {
-        let length = RecentLength::Believed(length, best);
-        self.jobs.push_back(Recent { number, at, request: Arc::new(request), length });
+    pub fn came(&mut self, number: u64, at: Time, request: impl Into<Arc<NewJob>>, length: impl Into<Arc<RunLength>>, best: f64) {
+        let length = RecentLength::Believed(length.into(), best, 0.0);
+        self.jobs.push_back(Recent { number, at, request: request.into(), length });
         while self.jobs.len() > JOBS_MAX || self.jobs.front().is_some_and(|first| at.since(first.at) > WINDOW) {
             self.jobs.pop_front();
         }
@@ -58,6 +59,15 @@ impl RecentArrivals {
     pub fn ended(&mut self, number: u64, work: Span) {
         if let Ok(place) = self.jobs.binary_search_by_key(&number, |job| job.number) {
             self.jobs[place].length = RecentLength::Known(work.max(Span(1)));
+        }
+    }
+
+    /// A job that came lately has run for so many seconds: it is no short one.
+    pub fn ran(&mut self, number: u64, seconds: f64) {
+        if let Ok(place) = self.jobs.binary_search_by_key(&number, |job| job.number)
+            && let RecentLength::Believed(_, _, ran) = &mut self.jobs[place].length
+        {
+            *ran = seconds;
         }
     }
 
@@ -137,10 +147,10 @@ impl DrawnArrivals {
         (request.job.steps, request.job.fails_at, request.job.after) = (0.0, None, Box::default());
         request.job.work = match &recent.length {
             RecentLength::Known(work) => *work,
-            RecentLength::Believed(length, best) => {
+            RecentLength::Believed(length, best, ran) => {
                 // A job of unknown length takes as long as nothing is known to take: the run forward goes on without it.
                 length
-                    .total(0.0, chance)
+                    .total(*ran, chance)
                     .and_then(Span::from_seconds)
                     .map_or(crate::starts::FOR_EVER, |span| span.work_at_speed(*best))
             }

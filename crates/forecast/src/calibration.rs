@@ -8,26 +8,44 @@
 use rota_core::{Span, Time};
 use std::collections::VecDeque;
 
-/// The latest so many forecasts count.
+/// So many forecasts count: the latest.
 const KEPT_MAX: usize = 400;
+/// Where more came within this time, some of them count, so that one busy hour does not speak for all.
+const KEPT_FOR: Span = Span::from_whole_seconds(3 * 86_400);
 /// Nothing is corrected before so many forecasts were compared with starts.
 const KEPT_MIN: usize = 40;
 /// Added to waits, so that a second more or less does not count for jobs that hardly wait.
 const SOFTENING_SECONDS: f64 = 60.0;
+/// The part by which the outer two times are drawn together where too few starts lay outside. The latest forecasts are of one or two
+/// busy days: they are not enough to be that sure of the next.
+const NARROWING: f64 = 0.5;
 /// The least distance between the outer two times, as a logarithm.
 const SPREAD_MIN: f64 = 0.05;
 
 /// How earlier forecasts turned out.
 #[derive(Clone, Debug, Default)]
 pub struct Calibration {
-    /// True starts: their distance from the middle, where the distance of the outer two times is 1.
-    places: VecDeque<f64>,
+    /// True starts: when, and their distance from the middle, where the distance of the outer two times is 1.
+    places: VecDeque<(Time, f64)>,
+    /// A state that chooses which of many forecasts are dropped.
+    choice: u64,
 }
 
-/// The waits of a forecast as logarithms: the middle, and the distance of the outer two.
-fn shape(made_at: Time, quantiles: [Time; 3]) -> (f64, f64) {
-    let [low, middle, high] = quantiles.map(|at| logarithm(made_at, at));
-    (middle, (high - low).max(SPREAD_MIN))
+/// The waits of a forecast as logarithms.
+struct Waits {
+    middle: f64,
+    /// The distance of the outer two.
+    spread: f64,
+    /// The outer two, in distances from the middle.
+    outer: [f64; 2],
+}
+
+impl Waits {
+    fn of(made_at: Time, quantiles: [Time; 3]) -> Self {
+        let [low, middle, high] = quantiles.map(|at| logarithm(made_at, at));
+        let spread = (high - low).max(SPREAD_MIN);
+        Self { middle, spread, outer: [(low - middle) / spread, (high - middle) / spread] }
+    }
 }
 
 fn logarithm(made_at: Time, at: Time) -> f64 {
@@ -37,10 +55,14 @@ fn logarithm(made_at: Time, at: Time) -> f64 {
 impl Calibration {
     /// A job started of which these times had been said (before they were corrected).
     pub fn learn(&mut self, made_at: Time, quantiles: [Time; 3], start: Time) {
-        let (middle, spread) = shape(made_at, quantiles);
-        self.places.push_back((logarithm(made_at, start) - middle) / spread);
+        let waits = Waits::of(made_at, quantiles);
+        self.places.push_back((start, (logarithm(made_at, start) - waits.middle) / waits.spread));
         if self.places.len() > KEPT_MAX {
-            self.places.pop_front();
+            let is_old = self.places.front().is_some_and(|(at, _)| start.since(*at) > KEPT_FOR);
+            // Knuth's generator: which forecast is dropped must not depend on how it turned out.
+            self.choice = self.choice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let dropped = if is_old { 0 } else { (self.choice >> 33) as usize % self.places.len() };
+            self.places.remove(dropped);
         }
     }
 
@@ -49,12 +71,15 @@ impl Calibration {
         if self.places.len() < KEPT_MIN {
             return quantiles;
         }
-        let (middle, spread) = shape(made_at, quantiles);
-        let mut places = self.places.iter().copied().collect::<Vec<_>>();
+        let waits = Waits::of(made_at, quantiles);
+        let mut places = self.places.iter().map(|(_, place)| *place).collect::<Vec<_>>();
         places.sort_by(f64::total_cmp);
-        [0.1, 0.5, 0.9].map(|chance| {
-            let place = places[((places.len() - 1) as f64 * chance).round() as usize];
-            let wait = (middle + place * spread).exp() - SOFTENING_SECONDS;
+        let [low, middle, high] = [0.1, 0.5, 0.9].map(|chance| places[((places.len() - 1) as f64 * chance).round() as usize]);
+        let narrowed = |learned: f64, own: f64| NARROWING * learned + (1.0 - NARROWING) * (own + middle);
+        let low = low.min(narrowed(low, waits.outer[0]));
+        let high = high.max(narrowed(high, waits.outer[1]));
+        [low, middle, high].map(|place| {
+            let wait = (waits.middle + place * waits.spread).exp() - SOFTENING_SECONDS;
             made_at + Span::from_seconds(wait.max(0.0)).unwrap_or(Span(u64::MAX / 4))
         })
     }
@@ -75,6 +100,34 @@ mod tests {
         let said = [at(100.0), at(200.0), at(300.0)];
         (0..KEPT_MIN - 1).for_each(|_| calibration.learn(at(0.0), said, at(900.0)));
         assert_eq!(calibration.corrected(at(0.0), said), said);
+    }
+
+    #[test]
+    fn times_that_were_too_wide_are_drawn_together_by_half() {
+        let mut calibration = Calibration::default();
+        let said = [at(900.0), at(3600.0), at(14_400.0)];
+        (0..KEPT_MAX).for_each(|_| calibration.learn(at(0.0), said, at(3600.0)));
+        let [low, middle, high] = calibration.corrected(at(0.0), said).map(Time::seconds);
+        assert!((middle - 3600.0).abs() < 1.0, "{middle}");
+        assert!((1700.0..1900.0).contains(&low) && (6900.0..7400.0).contains(&high), "{low} {high}");
+    }
+
+    #[test]
+    fn one_busy_hour_does_not_speak_for_all() {
+        let mut calibration = Calibration::default();
+        let day = 86_400.0;
+        for hour in 0..48 {
+            let now = f64::from(hour) * 3600.0;
+            (0..10).for_each(|_| calibration.learn(at(now), [at(now + 50.0), at(now + 100.0), at(now + 200.0)], at(now + 100.0)));
+        }
+        let busy = |number: u32| 2.0 * day + f64::from(number);
+        for number in 0..300 {
+            let now = busy(number);
+            calibration.learn(at(now), [at(now + 50.0), at(now + 100.0), at(now + 200.0)], at(now + 5000.0));
+        }
+        assert_eq!(calibration.places.len(), KEPT_MAX);
+        let usual = calibration.places.iter().filter(|(_, place)| place.abs() < 1e-9).count();
+        assert!((150..300).contains(&usual), "{usual} of the two days before are kept");
     }
 
     #[test]

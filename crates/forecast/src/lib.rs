@@ -7,18 +7,21 @@
 //!
 //! Nothing here changes the queue: a fork is a copy. Same state, same seed, same answer.
 
+pub mod accuracy;
 pub mod arrivals;
 pub mod calibration;
 pub mod changes;
 pub mod lengths;
 pub mod score;
+mod simpler;
 pub mod starts;
 pub mod world;
 
+pub use accuracy::{Accuracy, Outcome, Score};
 pub use arrivals::{ArrivalPool, RecentArrivals};
 pub use calibration::Calibration;
 pub use changes::{Change, ChangeOptions, Changes, Counterfactual, Subject};
 pub use lengths::{LengthBelief, Lengths, RunLength};
-pub use score::{Score, ScoreOptions};
+pub use score::ScoreOptions;
 pub use starts::{Forecast, ForecastOptions, Fork};
 pub use world::ArrivingWorld;

@@ -4,9 +4,11 @@
 //! in a live queue would have known. Two simpler answers are scored beside it: the start of the job if it were the next one, and one
 //! run forward in which every job takes the time that its user gave.
 
+use crate::accuracy::Outcome;
 use crate::arrivals::RecentArrivals;
 use crate::calibration::Calibration;
 use crate::lengths::{LengthBelief, Lengths, RunLength};
+use crate::simpler;
 use crate::starts::{ForecastOptions, Fork};
 use crate::world::{Arrival, ArrivingWorld};
 use rota_core::event::EventKind;
@@ -15,18 +17,16 @@ use rota_core::{Bound, End, Event, JobId, NewJob, Phase, Span, ThroughputTable, 
 use rota_engine::{Engine, EngineOptions, Session};
 use rota_policy::Configured;
 use rota_policy::history::JobTraits;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The time limit of jobs whose users gave neither estimate nor limit, in the answer that goes by limits.
-const LIMIT_SECONDS: f64 = 86_400.0;
 
 /// How forecasts are scored.
 #[derive(Clone, Copy, Debug)]
 pub struct ScoreOptions {
     /// Every so-many-th job that has to wait is forecast.
     pub every: u32,
-    /// A job that is forecast is forecast again after so long, while it waits.
+    /// A job that was forecast is forecast again while it waits, whenever so much time has passed since the beginning of the workload: all
+    /// that wait then are forecast from the same draws.
     pub again: Option<Span>,
     /// How each forecast is made.
     pub forecast: ForecastOptions,
@@ -38,46 +38,14 @@ pub struct ScoreOptions {
     pub arrivals: bool,
 }
 
-/// What came of the forecasts. Errors are in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Score {
-    /// Forecasts that were made and could be compared with a start.
-    pub jobs: usize,
-    /// Forecasts that said the start is not known yet.
-    pub unknown: usize,
-    /// The part of the starts between the tenth and the ninetieth percentile.
-    pub coverage_p10_p90: f64,
-    /// The median of what was said minus what happened.
-    pub bias_s: f64,
-    /// The median of the absolute error of the middle forecast.
-    pub error_median_s: f64,
-    /// The median of the waits that were forecast.
-    pub wait_median_s: f64,
-    /// The same error of the start if the job were the next one.
-    pub next_error_median_s: f64,
-    /// The same error of one run forward by the users' limits.
-    pub limits_error_median_s: f64,
-}
-
-/// One forecast, until the job has started.
-struct Open {
-    made_at: Time,
-    /// What was said, corrected by how earlier forecasts turned out.
-    quantiles: Option<[Time; 3]>,
-    /// The same before it was corrected.
-    drawn: Option<[Time; 3]>,
-    next: Option<Time>,
-    limits: Option<Time>,
-}
-
-/// Scores forecasts on a workload that is bound to a cluster.
-pub fn score(
+/// Runs a workload that is bound to a cluster, and forecasts on the way. Gives what came of the forecasts.
+pub fn replay(
     bound: &Bound,
     table: &Arc<ThroughputTable>,
     policy: Configured,
     options: &ScoreOptions,
     progress: &mut dyn FnMut(usize),
-) -> Score {
+) -> Vec<Outcome> {
     let arrivals = arrivals(bound);
     let empty = Bound::empty(&bound.source, bound.cluster.clone()).with_prices(bound.prices.clone());
     let mut engine = Engine::new(Arc::new(empty), policy, &options.engine);
@@ -88,8 +56,8 @@ pub fn score(
         lengths: Lengths::default(),
         recent: RecentArrivals::default(),
         calibration: Calibration::default(),
-        open: HashMap::new(),
-        again_at: BTreeSet::new(),
+        open: BTreeMap::new(),
+        again_at: options.again.map(|again| Time::ZERO + again),
         done: Vec::new(),
         waited: 0,
     };
@@ -108,7 +76,7 @@ pub fn score(
         }
         progress(session.world.arrived());
     }
-    scorer.summed_up()
+    scorer.done
 }
 
 /// The jobs of a bound workload as arrivals.
@@ -136,11 +104,11 @@ struct Scorer {
     lengths: Lengths,
     recent: RecentArrivals,
     calibration: Calibration,
-    /// Forecasts of jobs that have not started, by number.
-    open: HashMap<u64, Vec<Open>>,
-    /// Jobs that are to be forecast again, by when.
-    again_at: BTreeSet<(Time, u64)>,
-    done: Vec<(Open, Time)>,
+    /// Forecasts of jobs that have not started, by number; their starts are still to be filled in.
+    open: BTreeMap<u64, Vec<Outcome>>,
+    /// When jobs that wait are forecast again.
+    again_at: Option<Time>,
+    done: Vec<Outcome>,
     waited: u32,
 }
 
@@ -157,13 +125,13 @@ impl Scorer {
             match &event.kind {
                 EventKind::Started { job, .. } => {
                     let number = session.world.numbers()[job.index()];
-                    let forecasts = self.open.remove(&number).unwrap_or_default();
-                    for open in &forecasts {
-                        if let Some(drawn) = open.drawn {
-                            self.calibration.learn(open.made_at, drawn, event.time_ns);
+                    for mut outcome in self.open.remove(&number).unwrap_or_default() {
+                        outcome.start = event.time_ns;
+                        if let Some(drawn) = outcome.drawn {
+                            self.calibration.learn(outcome.made_at, drawn, outcome.start);
                         }
+                        self.done.push(outcome);
                     }
-                    self.done.extend(forecasts.into_iter().map(|open| (open, event.time_ns)));
                 }
                 EventKind::Admitted { job, request } if self.options.arrivals => {
                     let belief = self.lengths.belief(&traits(session, *job));
@@ -199,32 +167,36 @@ impl Scorer {
                 }
             }
         }
-        while let Some(&(at, number)) = self.again_at.first()
+        let fresh = due.len();
+        if let (Some(again), Some(at)) = (self.options.again, self.again_at)
             && at <= now
         {
-            self.again_at.pop_first();
-            let row = session.world.numbers().iter().position(|known| *known == number).map(JobId::from_index);
-            due.extend(row.filter(|row| is_waiting(*row)));
+            let row_of = |number: &u64| session.world.numbers().binary_search(number).ok().map(JobId::from_index);
+            due.extend(self.open.keys().filter_map(row_of).filter(|row| is_waiting(*row)));
+            self.again_at = Some(Time((now.0 / again.0 + 1) * again.0));
         }
-        if due.is_empty() {
-            return;
+        if !due.is_empty() {
+            self.forecast_jobs(session, &due, fresh);
         }
-        due.sort_unstable();
-        due.dedup();
+    }
+
+    /// Makes the forecasts of some jobs, of which the first `fresh` have just arrived.
+    fn forecast_jobs(&mut self, session: &Session<ArrivingWorld>, due: &[JobId], fresh: usize) {
         let fork = self.fork(session);
-        let forecasts = fork.starts_of(&due, &self.options.forecast);
-        for job in due {
-            let number = fork.numbers[job.index()];
-            let drawn = forecasts
-                .iter()
-                .find(|forecast| forecast.number == number)
-                .and_then(|forecast| Some([forecast.start_p10?, forecast.start_p50?, forecast.start_p90?]));
-            let quantiles = drawn.map(|drawn| self.calibration.corrected(fork.now, drawn));
-            let (next, limits) = (if_next(&fork, job), by_limits(&fork, job));
-            self.open.entry(number).or_default().push(Open { made_at: fork.now, quantiles, drawn, next, limits });
-            if let Some(again) = self.options.again {
-                self.again_at.insert((fork.now + again, number));
-            }
+        let forecasts = fork.starts_of(due, &self.options.forecast);
+        let (if_next, by_limits) = (simpler::if_next(&fork, due), simpler::by_limits(&fork, due));
+        for (place, forecast) in forecasts.iter().enumerate() {
+            let drawn = (|| Some([forecast.start_p10?, forecast.start_p50?, forecast.start_p90?]))();
+            self.open.entry(forecast.number).or_default().push(Outcome {
+                number: forecast.number,
+                made_at: fork.now,
+                is_first: place < fresh,
+                said: drawn.map(|drawn| self.calibration.corrected(fork.now, drawn)),
+                drawn,
+                if_next: if_next[place],
+                by_limits: by_limits[place],
+                start: fork.now,
+            });
         }
     }
 
@@ -236,6 +208,7 @@ impl Scorer {
         for job in active.clone().filter(|job| state.jobs[job.index()].phase.has_gpus()) {
             let attained = work_done(&state.jobs[job.index()], now).at_speed(state.bound.best_speed(job)).seconds();
             self.lengths.ran(numbers[job.index()], &traits(session, job), attained);
+            self.recent.ran(numbers[job.index()], attained);
         }
         let mut lengths = vec![RunLength { belief: LengthBelief::Unknown, limit_seconds: None }; state.jobs.len()];
         for job in active {
@@ -251,56 +224,4 @@ impl Scorer {
             recent: self.recent.pool(now).filter(|_| self.options.arrivals),
         }
     }
-
-    fn summed_up(self) -> Score {
-        let known = self.done.iter().filter_map(|(open, start)| Some((open, open.quantiles?, *start))).collect::<Vec<_>>();
-        if known.is_empty() {
-            return Score { unknown: self.done.len(), ..Score::default() };
-        }
-        let seconds = |time: Time| time.0 as f64 / 1e9;
-        let inside = known.iter().filter(|(_, [low, _, high], start)| low <= start && start <= high).count();
-        let error = |said: Time, start: Time| seconds(said) - seconds(start);
-        let absolute = |said: &dyn Fn(&Open) -> Option<Time>| {
-            median(known.iter().filter_map(|(open, _, start)| Some(error(said(open)?, *start).abs())).collect())
-        };
-        Score {
-            jobs: known.len(),
-            unknown: self.done.len() - known.len(),
-            coverage_p10_p90: inside as f64 / known.len() as f64,
-            bias_s: median(known.iter().map(|(_, [_, middle, _], start)| error(*middle, *start)).collect()),
-            error_median_s: median(known.iter().map(|(_, [_, middle, _], start)| error(*middle, *start).abs()).collect()),
-            wait_median_s: median(known.iter().map(|(open, _, start)| seconds(*start) - seconds(open.made_at)).collect()),
-            next_error_median_s: absolute(&|open| open.next),
-            limits_error_median_s: absolute(&|open| open.limits),
-        }
-    }
-}
-
-/// When the job would start if no other waited, by the middle of what is believed.
-fn if_next(fork: &Fork, job: JobId) -> Option<Time> {
-    let mut alone = fork.clone();
-    for (index, state) in fork.engine.state.jobs.iter().enumerate() {
-        if index != job.index() && matches!(state.phase, Phase::Waiting | Phase::Blocked) {
-            alone.engine.record(&Event::at(fork.now, EventKind::ended(JobId::from_index(index), End::Cancelled)));
-        }
-    }
-    alone.median_start(job)
-}
-
-/// When the job would start if every job took the time that its user gave.
-fn by_limits(fork: &Fork, job: JobId) -> Option<Time> {
-    let mut limited = fork.clone();
-    for (row, length) in limited.lengths.iter_mut().enumerate() {
-        let job = JobId::from_index(row);
-        let bound = &fork.engine.state.bound;
-        let estimate = bound.job(job).estimate.map(|span| span.at_speed(bound.best_speed(job)).seconds());
-        length.limit_seconds = Some(estimate.unwrap_or(LIMIT_SECONDS));
-        length.belief = LengthBelief::Estimated(f64::MAX);
-    }
-    limited.median_start(job)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

@@ -4,10 +4,10 @@
 
 use rota_core::bind::BadJobs;
 use rota_core::event::EventKind;
-use rota_core::{Bound, Cluster, Event, Job, Span, ThroughputTable, Time, Workload};
+use rota_core::{Bound, Cluster, Event, Job, NewJob, Span, ThroughputTable, Time, Workload};
 use rota_engine::Session;
-use rota_forecast::score::score;
-use rota_forecast::{ForecastOptions, Fork, LengthBelief, RunLength, ScoreOptions};
+use rota_forecast::score::replay;
+use rota_forecast::{ForecastOptions, Fork, LengthBelief, RecentArrivals, RunLength, Score, ScoreOptions};
 use rota_sim::{SimOptions, SimulatedWorld};
 use std::sync::Arc;
 
@@ -130,6 +130,45 @@ fn a_shared_gpu_is_shared_in_the_forecast() {
 }
 
 #[test]
+fn a_job_behind_a_reservation_starts_after_it() {
+    // The wide job waits for the first; the narrow one would delay it, so it comes after the wide one although a GPU is free.
+    let fork = queue(&[(1, Some(100.0)), (2, Some(100.0)), (1, Some(5000.0))], "gpu:2", "fcfs:backfill=easy");
+    let starts = fork.starts(&ForecastOptions { draws: 200, ..ForecastOptions::default() });
+    assert_eq!(starts.iter().map(|job| (job.number, job.position)).collect::<Vec<_>>(), [(101, 1), (102, 2)]);
+    let median = |place: usize| starts[place].start_p50.unwrap().seconds();
+    assert!(median(0) > 80.0 && median(1) > median(0) + 50.0, "{} s and {} s", median(0), median(1));
+}
+
+#[test]
+fn a_start_does_not_move_along_with_the_clock() {
+    let mut fork = queue(&[(1, Some(600.0)), (1, Some(60.0))], "gpu:1", "fcfs");
+    let median = |fork: &Fork| fork.starts(&ForecastOptions::default())[0].start_p50.unwrap().seconds();
+    let before = median(&fork);
+    fork.now = Time::ZERO + seconds(200);
+    let after = median(&fork);
+    assert!((after - before).abs() < 60.0, "said {before} s at first, and {after} s after 200 s");
+}
+
+#[test]
+fn a_changed_cluster_is_forecast_with_what_is_left_of_it() {
+    // Gangs of four A100 came until yesterday. Now there are two T4: nobody can wait behind such gangs any more.
+    let mut recent = RecentArrivals::default();
+    for number in 0..50 {
+        let at = Time::ZERO + seconds(number * 600);
+        let job = Job { gpus: 4, ..Job::new(at, Span(1)) };
+        let request = NewJob { job, user: "ada".into(), project: "".into(), job_type: "".into(), gpu_types: vec!["a100".into()] };
+        let length = RunLength { belief: LengthBelief::Estimated(1e6), limit_seconds: None };
+        recent.came(number, at, request, length, 1.0);
+    }
+    let fork = queue(&[(2, Some(600.0)), (1, Some(60.0)), (2, Some(60.0))], "t4:2", "fcfs");
+    let alone = fork.starts(&ForecastOptions::default());
+    let now = Time::ZERO + seconds(50 * 600);
+    let pool = recent.pool(now);
+    assert!(pool.is_some());
+    assert_eq!(Fork { recent: pool, ..fork }.starts(&ForecastOptions::default()), alone);
+}
+
+#[test]
 fn predictions_of_a_replayed_log_hold_about_as_often_as_they_say() {
     // Two users: one's jobs take about a minute, the other's about an hour. Lengths are learned on the way, from nothing.
     let mut workload = Workload::new("log");
@@ -154,7 +193,8 @@ fn predictions_of_a_replayed_log_hold_about_as_often_as_they_say() {
         stop_time: Span::ZERO,
         arrivals: true,
     };
-    let score = score(&bound, &table, rota_policy::build("fcfs:backfill=none").unwrap(), &options, &mut |_| {});
+    let outcomes = replay(&bound, &table, rota_policy::build("fcfs:backfill=none").unwrap(), &options, &mut |_| {});
+    let score = Score::of(&outcomes).all;
     assert!(score.jobs > 30, "{score:?}");
     assert!((0.7..0.92).contains(&score.coverage_p10_p90), "{score:?}");
     assert!(score.error_median_s < score.limits_error_median_s / 2.0, "{score:?}");
@@ -179,7 +219,8 @@ fn rows_of_ended_jobs_may_go_while_a_log_is_replayed() {
         arrivals: true,
     };
     let mut arrived = 0;
-    let score = score(&bound, &table, rota_policy::build("fcfs").unwrap(), &options, &mut |count| arrived = count);
+    let outcomes = replay(&bound, &table, rota_policy::build("fcfs").unwrap(), &options, &mut |count| arrived = count);
+    let score = Score::of(&outcomes);
     assert_eq!(arrived, 3000);
-    assert!(score.jobs >= 4, "{score:?}");
+    assert!(score.at_submission.jobs >= 4 && score.while_waiting.jobs >= 4, "{score:?}");
 }

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 Examples:
   rota predict                          when each waiting job is expected to start
   rota predict 17                       the same for one job
-  rota predict --score                  how good such predictions would have been for this site's own jobs
-  rota predict --score --trace jobs.csv --cluster a100:8 --policy fcfs      the same for the jobs of a trace")]
+  rota predict --score                  how good they would have been for this site's own jobs
+  rota predict --score --trace jobs.csv --cluster a100:8 --policy fcfs    the same for a trace")]
 pub struct PredictArgs {
     #[command(flatten)]
     pub state: StateArgs,
@@ -33,7 +33,7 @@ pub struct PredictArgs {
     /// With --score: predict every so-many-th job that has to wait
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub every: u32,
-    /// With --score: predict jobs that still wait again after so many seconds
+    /// With --score: predict those jobs again every so many seconds while they wait; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 3600.0)]
     pub again: f64,
     /// With --score: how often lengths are drawn for one prediction
@@ -42,6 +42,9 @@ pub struct PredictArgs {
     /// With --score: predict as if no more jobs came
     #[arg(long, requires = "score")]
     pub no_arrivals: bool,
+    /// With --score: write every prediction and the true start to this file
+    #[arg(long, value_name = "FILE", requires = "score")]
+    pub csv: Option<PathBuf>,
     /// With --cluster: GPUs on each node
     #[arg(long, value_name = "N", default_value_t = 8, requires = "cluster", value_parser = clap::value_parser!(u32).range(1..))]
     pub gpus_per_node: u32,

@@ -5,9 +5,10 @@ use crate::inputs;
 use crate::live::client::Client;
 use crate::live::past;
 use crate::output;
-use rota_core::{Bound, Span, ThroughputTable};
+use anyhow::Context;
+use rota_core::{Bound, Span, ThroughputTable, Time};
 use rota_daemon::api::Status;
-use rota_forecast::{ForecastOptions, Score, ScoreOptions};
+use rota_forecast::{Accuracy, ForecastOptions, Outcome, Score, ScoreOptions};
 use rota_sim::{Restart, SimOptions};
 use std::sync::Arc;
 
@@ -28,9 +29,13 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     bar.set_message("replaying");
     let configured = crate::simulate::sim::build_policy(&policy, None)?;
     let table = Arc::new(table);
-    let score =
-        rota_forecast::score::score(&bound, &table, configured, &score_options, &mut |arrived| bar.set_position(arrived as u64));
+    let outcomes =
+        rota_forecast::score::replay(&bound, &table, configured, &score_options, &mut |arrived| bar.set_position(arrived as u64));
     bar.finish_and_clear();
+    if let Some(path) = &args.csv {
+        std::fs::write(path, table_of(&outcomes)).with_context(|| format!("cannot write `{}`", path.display()))?;
+    }
+    let score = Score::of(&outcomes);
     if args.json {
         return output::print_json(&score);
     }
@@ -57,28 +62,53 @@ fn past_jobs(args: &PredictArgs) -> anyhow::Result<(Arc<Bound>, ThroughputTable,
     Ok((bound, table, args.policy.clone().unwrap_or(status.policy)))
 }
 
+/// Every prediction beside what happened. Times are seconds since the beginning of the trace; what is not known is left empty.
+fn table_of(outcomes: &[Outcome]) -> String {
+    let mut text =
+        "id,at_submission,made_at_s,p10_s,p50_s,p90_s,drawn_p10_s,drawn_p50_s,drawn_p90_s,if_next_s,by_limits_s,start_s\n"
+            .to_owned();
+    for outcome in outcomes {
+        let mut row = vec![outcome.number.to_string(), u8::from(outcome.is_first).to_string(), seconds(Some(outcome.made_at))];
+        for quantiles in [outcome.said, outcome.drawn] {
+            row.extend((0..3).map(|place| seconds(quantiles.map(|quantiles| quantiles[place]))));
+        }
+        row.extend([outcome.if_next, outcome.by_limits, Some(outcome.start)].map(seconds));
+        text += &row.join(",");
+        text += "\n";
+    }
+    text
+}
+
+fn seconds(time: Option<Time>) -> String {
+    time.map(|time| format!("{:.3}", time.seconds())).unwrap_or_default()
+}
+
 fn describe(score: &Score, policy: &str) -> String {
-    if score.jobs == 0 {
-        let why = if score.unknown > 0 {
-            format!("{} predictions said that the start is not known yet, because too few jobs had ended", score.unknown)
+    let (jobs, unknown) = (score.all.jobs, score.all.unknown);
+    if jobs == 0 {
+        let why = if unknown > 0 {
+            format!("{unknown} predictions said that the start is not known yet, because too few jobs had ended")
         } else {
             "no job had to wait".to_owned()
         };
         return format!("policy {policy}: nothing to compare: {why}");
     }
-    [
-        format!(
-            "policy {policy}: {} predictions of starts ({} more said that the start is not known yet)",
-            score.jobs, score.unknown
-        ),
-        format!("between p10 and p90         {:.1} % of the starts (80 % would be right)", 100.0 * score.coverage_p10_p90),
-        format!(
-            "p50 minus the true start    {:.0} s (median), where the median wait was {:.0} s",
-            score.bias_s, score.wait_median_s
-        ),
-        format!("error of p50                {:.0} s (median)", score.error_median_s),
-        format!("error if it were next       {:.0} s", score.next_error_median_s),
-        format!("error by users' limits      {:.0} s", score.limits_error_median_s),
-    ]
-    .join("\n")
+    let mut text =
+        format!("policy {policy}: {jobs} predictions of starts ({unknown} more said that the start is not known yet)\n");
+    text += &format!("{:33} {:>13} {:>15} {:>13}\n", "", "all", "at submission", "while waiting");
+    let columns = [&score.all, &score.at_submission, &score.while_waiting];
+    let rows: [(&str, &dyn Fn(&Accuracy) -> String); 7] = [
+        ("predictions", &|part| part.jobs.to_string()),
+        ("between p10 and p90 (80 % is right)", &|part| format!("{:.1} %", 100.0 * part.coverage_p10_p90)),
+        ("median wait", &|part| format!("{:.0} s", part.wait_median_s)),
+        ("p50 minus true start, median", &|part| format!("{:.0} s", part.bias_s)),
+        ("error of p50, median", &|part| format!("{:.0} s", part.error_median_s)),
+        ("error if it were next", &|part| format!("{:.0} s", part.next_error_median_s)),
+        ("error of backfill by users' limits", &|part| format!("{:.0} s", part.limits_error_median_s)),
+    ];
+    for (name, figure) in rows {
+        let [all, first, later] = columns.map(figure);
+        text += &format!("{name:35} {all:>11} {first:>15} {later:>13}\n");
+    }
+    text.trim_end().to_owned()
 }

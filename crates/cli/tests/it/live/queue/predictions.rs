@@ -39,6 +39,23 @@ fn each_waiting_job_has_a_start_of_its_own() {
 }
 
 #[test]
+fn the_jobs_of_an_array_start_one_after_the_other_and_those_that_wait_for_it_later() {
+    let daemon = Daemon::start("a100:1");
+    let running = daemon.shell(&["--estimate", "600s"], "sleep 600");
+    daemon.until_state(running, "running");
+    let array = daemon.json(&["submit", "--json", "--estimate", "300s", "--array", "1-11", "--", "sleep", "600"]);
+    let ids = array["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(ids.len(), 11);
+    let after = daemon.shell(&["--after", &ids[10].to_string(), "--estimate", "60s"], "sleep 60");
+    let held = daemon.shell(&["--estimate", "60s", "--hold"], "sleep 60");
+    let said = predictions(&daemon, &[&ids[..], &[after, held]].concat());
+    let starts = said.iter().map(|job| job["start_p50"].as_str().map(str::to_owned)).collect::<Vec<_>>();
+    assert!(starts[..12].iter().all(Option::is_some), "{said:#?}");
+    assert!(starts[..12].windows(2).all(|pair| pair[0] < pair[1]), "{starts:?}");
+    assert_eq!((starts[12].as_deref(), &said[12]["note"]), (None, &Value::from("not known: the job is held")));
+}
+
+#[test]
 fn a_start_that_depends_on_a_job_without_an_estimate_is_unknown_until_it_ends() {
     let daemon = Daemon::start("a100:1");
     let running = daemon.shell(&[], "sleep 600");
