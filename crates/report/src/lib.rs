@@ -22,7 +22,6 @@ pub use documents::files::{ReportError, folder_names};
 pub use documents::jobs_csv::write_jobs_csv;
 pub use documents::page::{LivePage, live_page};
 pub use documents::report::{write_distributions, write_lines, write_report};
-pub use documents::schedule_bars::{ScheduleBar, ScheduleBars, schedule_bars};
 pub use documents::sweep_page::{SweepPage, SweepPart, write_sweep_page};
 pub use documents::table::{comparison_table, summary_table};
 pub use documents::terminal::terminal_gantt;

@@ -8,6 +8,7 @@ export type Gpu = Schemas["Gpu"];
 export type JobState = Schemas["State"];
 export type Status = Schemas["Status"];
 export type Explanation = Schemas["Explanation"];
+export type Counterfactual = Schemas["Counterfactual"];
 export type LiveEvent = Schemas["LiveEvent"];
 export type Text = Schemas["Text"];
 export type Job = Schemas["Job"];
@@ -16,7 +17,7 @@ export type GroupDetail = Schemas["GroupDetail"];
 export type Prediction = Schemas["Prediction"];
 export type Predictions = Schemas["Predictions"];
 
-export type Scope = "read" | "submit" | "admin";
+export type Scope = "worker" | "read" | "submit" | "admin";
 
 /** Who is signed in. `csrf` goes with every request that changes something. */
 export interface Session {
@@ -151,24 +152,8 @@ export interface Simulation {
   happened?: Summary | null;
 }
 
-/** One stay of a job on GPUs in a simulation, in seconds. */
-export interface ScheduleBar {
-  job: string;
-  kind: string;
-  user: string;
-  gpus: number[];
-  start_s: number;
-  end_s: number;
-  end: string;
-}
-
 /** The schedule of one policy; `bars` is null where they are too many. */
-export interface ScheduleBars {
-  gpus: string[];
-  from_s: number;
-  until_s: number;
-  bars: ScheduleBar[] | null;
-}
+export type ScheduleBars = Schemas["ScheduleBars"];
 
 export const WAITS: readonly JobState[] = ["waiting", "held"];
 export const RUNS: readonly JobState[] = ["starting", "running", "stopping"];

@@ -3,6 +3,7 @@
 mod explain;
 pub mod gavel;
 mod pareto;
+mod schedule_bars;
 mod served;
 pub mod sim;
 

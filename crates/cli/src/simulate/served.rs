@@ -1,5 +1,6 @@
 //! A simulation that a daemon runs for its users: it tells how far it is, draws charts, and does not outlive the daemon.
 
+use super::schedule_bars::schedule_bars;
 use crate::args::SimArgs;
 use crate::inputs::{bind, load_trace};
 use crate::output::{remark, write_file};
@@ -77,7 +78,7 @@ pub fn write_charts(directory: &Path, runs: &[(Run, Summary, RunMeta)], bound: &
 fn write_chart(directory: &Path, index: usize, run: &Run, policy: &str, bound: &Bound) -> anyhow::Result<()> {
     let chart = rota_report::gantt_by_gpu(policy, run, bound);
     write_file(&directory.join(format!("{index}.svg")), |file| Ok(file.write_all(chart.as_bytes())?))?;
-    let bars = rota_report::schedule_bars(run, bound);
+    let bars = schedule_bars(run, bound);
     write_file(&directory.join(format!("{index}.json")), |file| Ok(serde_json::to_writer(file, &bars)?))
 }
 

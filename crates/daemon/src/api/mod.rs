@@ -28,7 +28,9 @@ pub use past::{
 };
 pub use policy::{PolicyChoice, PolicyParameter};
 pub use prediction::{Prediction, Predictions};
-pub use simulation::{Simulation, SimulationAsk, SimulationSource, SimulationStarted, SimulationState};
+pub use simulation::{
+    ScheduleBar, ScheduleBars, ScheduleEnd, Simulation, SimulationAsk, SimulationSource, SimulationStarted, SimulationState,
+};
 pub(crate) use submit::plain_submit;
 pub use submit::{
     After, AfterCondition, GavelScript, NoticeReach, OneOfMany, PreemptNotice, Submit, SubmitMany, Submitted, SweepParam,

@@ -73,8 +73,58 @@ pub struct Simulation {
     /// Why the simulation failed.
     pub error: Option<String>,
     /// One summary a policy, as `rota sim --json` prints it; empty until it is done.
+    #[schema(value_type = Vec<Object>)]
     pub results: Vec<serde_json::Value>,
     /// The same summary of what really happened, where the jobs are those of this queue. Its chart comes after those of the policies.
     #[serde(default)]
+    #[schema(value_type = Option<Object>)]
     pub happened: Option<serde_json::Value>,
+}
+
+/// The schedule of a simulated policy: the jobs on each GPU, in seconds since the beginning of the simulation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ScheduleBars {
+    /// The type of each GPU, in order.
+    pub gpus: Vec<String>,
+    /// The first moment of the simulation.
+    pub from_s: f64,
+    /// The last moment of the simulation.
+    pub until_s: f64,
+    /// The bars, in order of their ends; null if there are too many to draw them one by one.
+    pub bars: Option<Vec<ScheduleBar>>,
+}
+
+/// One stay of a job on GPUs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ScheduleBar {
+    /// The job, as the trace names it.
+    pub job: String,
+    /// The job's type; empty if it has none.
+    pub kind: String,
+    /// The job's user; empty if it has none.
+    pub user: String,
+    /// The GPUs, counted from 0 in the order of the schedule's list.
+    pub gpus: Vec<u32>,
+    /// The start of the stay.
+    pub start_s: f64,
+    /// The end of the stay.
+    pub end_s: f64,
+    /// How the stay ended.
+    pub end: ScheduleEnd,
+}
+
+/// How the stay of a job on GPUs ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ScheduleEnd {
+    /// The job was done.
+    Finished,
+    /// The scheduler took the GPUs.
+    Preempted,
+    /// A node was lost.
+    Evicted,
+    /// The attempt or the job failed.
+    Failed,
+    /// The simulation ended first.
+    Cut,
 }

@@ -40,3 +40,36 @@ fn complete_one(operation: &mut Operation, is_open: bool) {
         operation.security = Some(vec![SecurityRequirement::new("token", none), SecurityRequirement::new("session", none)]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    /// Whether a schema says what is in the body: a type of the API with its fields, or a list of such or of numbers. A string says
+    /// nothing of a JSON body.
+    fn is_told(schema: &Value, schemas: &Value) -> bool {
+        if let Some(name) = schema["$ref"].as_str() {
+            let meant = &schemas[name.rsplit('/').next().unwrap_or_default()];
+            let has_fields = meant["properties"].as_object().is_some_and(|fields| !fields.is_empty());
+            return has_fields || meant["allOf"].is_array();
+        }
+        schema["type"] == "array" && (schema["items"]["type"] == "integer" || is_told(&schema["items"], schemas))
+    }
+
+    #[test]
+    fn every_json_body_that_is_answered_has_a_schema() {
+        let api: Value = serde_json::from_str(&crate::http::openapi()).unwrap();
+        let mut bodies = 0;
+        for (path, item) in api["paths"].as_object().unwrap() {
+            for (verb, operation) in item.as_object().unwrap() {
+                let responses = operation["responses"].as_object().into_iter().flatten();
+                for (status, response) in responses.filter(|(status, _)| status.starts_with('2')) {
+                    let Some(body) = response["content"].get("application/json") else { continue };
+                    bodies += 1;
+                    assert!(is_told(&body["schema"], &api["components"]["schemas"]), "{verb} {path}, {status}: {body:#}");
+                }
+            }
+        }
+        assert!(bodies > 30, "{bodies} bodies are described");
+    }
+}

@@ -5,7 +5,6 @@ pub(crate) mod jobs_csv;
 pub(crate) mod pack;
 pub(crate) mod page;
 pub(crate) mod report;
-pub(crate) mod schedule_bars;
 pub(crate) mod sweep_page;
 pub(crate) mod table;
 pub(crate) mod terminal;

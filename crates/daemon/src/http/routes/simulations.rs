@@ -79,7 +79,7 @@ async fn chart(
 }
 
 /// The schedule of one of the simulated policies as bars, by its place in the list; after the policies comes what really happened.
-#[utoipa::path(get, path = "/api/v1/simulations/{id}/bars/{index}", params(("id" = u64, Path), ("index" = usize, Path)), responses((status = 200, content_type = "application/json", body = String), (status = "4XX", body = api::Problem)))]
+#[utoipa::path(get, path = "/api/v1/simulations/{id}/bars/{index}", params(("id" = u64, Path), ("index" = usize, Path)), responses((status = 200, body = api::ScheduleBars), (status = "4XX", body = api::Problem)))]
 async fn bars(
     State(site): State<Arc<Site>>,
     caller: Caller,

@@ -2,6 +2,7 @@
 
 use crate::live::queue::users::shared;
 use crate::live::{Daemon, until};
+use rota_daemon::api::{ScheduleBars, ScheduleEnd};
 use serde_json::{Value, json};
 
 /// A line for the shell that goes on until a file is there.
@@ -195,8 +196,10 @@ fn the_history_and_a_trace_are_simulated_under_several_policies() {
     assert_eq!(history["happened"]["policy"], "as it happened", "{history:#}");
     assert_eq!((&history["happened"]["jobs"], &history["happened"]["completed"]), (&json!(3), &json!(3)));
     let (status, bars) = daemon.request("GET", &format!("/api/v1/simulations/{id}/bars/2"), b"");
-    let bars: Value = serde_json::from_str(&bars).unwrap();
-    assert!(status == 200 && bars["bars"].as_array().map(Vec::len) == Some(3), "{status}: {bars:#}");
+    let bars: ScheduleBars = serde_json::from_str(&bars).unwrap();
+    assert!(status == 200 && bars.gpus == ["a100", "a100"], "{status}: {bars:?}");
+    let ends = bars.bars.unwrap().iter().map(|bar| bar.end).collect::<Vec<_>>();
+    assert_eq!(ends, [ScheduleEnd::Finished; 3]);
 
     let id =
         begin(&daemon, &json!({ "source": "trace", "text": TRACE, "cluster": "a100:2,t4:2", "policies": ["sjf"], "seed": 7 }));
