@@ -34,7 +34,7 @@ pub fn gpu_table(gpus: &[Gpu]) -> String {
         });
         rows.push(vec![
             gpu.index.to_string(),
-            gpu.kind.clone(),
+            if rota_gpu::is_virtual_name(&gpu.name) { format!("{} (virtual)", gpu.kind) } else { gpu.kind.clone() },
             gpu_state(gpu.state).to_owned(),
             memory,
             gpu.utilisation_percent.map_or_else(unknown, |busy| format!("{busy} %")),

@@ -77,6 +77,12 @@ impl Arrangement {
         for group in jobs.iter().filter_map(|job| job.group) {
             *listed.entry(group).or_default() += 1;
         }
+        // A group that is one row has the GPUs of all its jobs.
+        let mut held: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+        for job in jobs.iter().filter(|job| job.state.has_gpus()) {
+            let gpus = job.gpu_indices.iter().flatten();
+            job.group.into_iter().for_each(|group| held.entry(group).or_default().extend(gpus.clone()));
+        }
         let mut folds = BTreeMap::new();
         let mut shown = BTreeSet::new();
         let mut rows = Vec::with_capacity(jobs.len());
@@ -94,6 +100,7 @@ impl Arrangement {
             let name = group.map_or_else(|| group_name(&job), |group| group.name.clone());
             job.name = Some(format!("{name} ({count} jobs)"));
             job.reason = group.map(|group| group.counts.words()).or(job.reason);
+            job.gpu_indices = held.remove(&number).map(|gpus| gpus.into_iter().collect()).or(job.gpu_indices);
             folds.insert(job.id, Fold { group: number, jobs: count });
             rows.push(job);
         }
@@ -157,6 +164,9 @@ mod tests {
     #[test]
     fn a_group_is_one_row_that_unfolds_and_is_acted_upon_as_a_whole() {
         let jobs = vec![member(7, JobState::Waiting), member(8, JobState::Running), member(9, JobState::Waiting)];
+        let other = Job { gpu_indices: Some(vec![2]), ..member(10, JobState::Running) };
+        let both = app(vec![gpu(0)], jobs.iter().cloned().chain([other]).collect());
+        assert_eq!(both.jobs[0].gpu_indices, Some(vec![0, 2]), "the GPUs of all its jobs");
         let mut app = app(vec![gpu(0)], jobs);
         assert_eq!((app.jobs.len(), app.jobs[0].name.as_deref()), (1, Some("bert (3 jobs)")));
         assert_eq!(hit(&mut app, &[Char('c'), Char('y')]), Effect::ActOnGroup(super::super::app::Verb::Cancel, 7));

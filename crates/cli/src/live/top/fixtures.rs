@@ -84,6 +84,11 @@ pub fn gpu(index: u32) -> Gpu {
     }
 }
 
+/// A free virtual GPU, as `rota up --virtual-gpus` makes it.
+pub fn virtual_gpu(index: u32) -> Gpu {
+    Gpu { name: "Virtual a100".to_owned(), ..gpu(index) }
+}
+
 /// A GPU with half of its memory a job's and a quarter a stranger's.
 pub fn crowded_gpu(index: u32) -> Gpu {
     let process = |pid, user: &str, memory_mib, job| GpuProcess {

@@ -18,6 +18,8 @@ const POWER: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Columns {
     kind: usize,
+    /// The word that marks virtual GPUs.
+    badge: &'static str,
     state: usize,
     memory_bar: usize,
     busy_bar: usize,
@@ -32,18 +34,27 @@ const MEMORY: usize = 8;
 const BUSY: usize = 4;
 
 impl Columns {
-    fn of(width: usize) -> Self {
+    fn of(width: usize, has_virtual: bool) -> Self {
         let mut columns = match width {
-            0..30 => Self { kind: 0, state: 0, memory_bar: 0, busy_bar: 0, spark: 0, power: 0, who: 0 },
-            30..60 => Self { kind: 6, state: 0, memory_bar: 6, busy_bar: 0, spark: 0, power: 0, who: 0 },
-            60..76 => Self { kind: 6, state: 8, memory_bar: 6, busy_bar: 0, spark: 8, power: 0, who: 0 },
-            76..110 => Self { kind: 6, state: 8, memory_bar: 8, busy_bar: 6, spark: 10, power: 0, who: 0 },
-            _ => Self { kind: 8, state: 8, memory_bar: 12, busy_bar: 8, spark: 18, power: POWER, who: 0 },
+            0..30 => Self { kind: 0, badge: "", state: 0, memory_bar: 0, busy_bar: 0, spark: 0, power: 0, who: 0 },
+            30..60 => Self { kind: 6, badge: "", state: 0, memory_bar: 6, busy_bar: 0, spark: 0, power: 0, who: 0 },
+            60..76 => Self { kind: 6, badge: "", state: 8, memory_bar: 6, busy_bar: 0, spark: 8, power: 0, who: 0 },
+            76..110 => Self { kind: 6, badge: "", state: 8, memory_bar: 8, busy_bar: 6, spark: 10, power: 0, who: 0 },
+            _ => Self { kind: 8, badge: "", state: 8, memory_bar: 12, busy_bar: 8, spark: 18, power: POWER, who: 0 },
         };
+        if has_virtual {
+            columns.badge = match width {
+                0..60 => "",
+                60..110 => "virt",
+                _ => "virtual",
+            };
+        }
         // Each column that is there has a blank before it.
         let taken = |columns: Self| {
-            let optional = [columns.kind, columns.state, columns.memory_bar, columns.busy_bar, columns.spark, columns.power];
-            INDEX + 1 + MEMORY + 1 + BUSY + optional.iter().map(|part| part + usize::from(*part > 0)).sum::<usize>()
+            let kind = [columns.kind, columns.badge.len(), columns.state];
+            let bars = [columns.memory_bar, columns.busy_bar, columns.spark, columns.power];
+            let optional = kind.iter().chain(&bars);
+            INDEX + 1 + MEMORY + 1 + BUSY + optional.map(|part| part + usize::from(*part > 0)).sum::<usize>()
         };
         let extra = width.saturating_sub(taken(columns) + 24).min(96);
         if width >= 76 {
@@ -61,7 +72,7 @@ pub fn table(app: &App, looks: Looks, width: u16, rows: u16) -> Vec<Line<'static
     if rows == 0 {
         return Vec::new();
     }
-    let columns = Columns::of(usize::from(width));
+    let columns = Columns::of(usize::from(width), app.status.gpus.iter().any(is_virtual));
     let gpus = &app.status.gpus;
     let room = usize::from(rows) - 1;
     let shown = if gpus.len() > room { room.saturating_sub(1) } else { gpus.len() };
@@ -75,6 +86,11 @@ pub fn table(app: &App, looks: Looks, width: u16, rows: u16) -> Vec<Line<'static
     lines
 }
 
+/// Whether the GPU computes nothing, and its use and power are modelled.
+pub fn is_virtual(gpu: &Gpu) -> bool {
+    rota_gpu::is_virtual_name(&gpu.name)
+}
+
 fn head(app: &App, columns: Columns) -> Line<'static> {
     let span = format!("LAST {}", short_time(span_seconds(columns.spark, app.interval_seconds)));
     let memory = if columns.memory_bar > 0 { columns.memory_bar + 1 + MEMORY } else { MEMORY };
@@ -82,6 +98,7 @@ fn head(app: &App, columns: Columns) -> Line<'static> {
     let parts = [
         (pad_left("#", INDEX), INDEX),
         (pad("TYPE", columns.kind), columns.kind),
+        (" ".repeat(columns.badge.len()), columns.badge.len()),
         (pad("STATE", columns.state), columns.state),
         (pad("MEMORY", memory), memory),
         (pad("BUSY", busy), busy),
@@ -102,6 +119,8 @@ fn row(app: &App, gpu: &Gpu, looks: Looks, columns: Columns) -> Line<'static> {
         }
     };
     add(columns.kind, vec![Span::raw(pad(&plain(&gpu.kind), columns.kind))]);
+    let badge = if is_virtual(gpu) { columns.badge } else { "" };
+    add(columns.badge.len(), vec![Span::styled(pad(badge, columns.badge.len()), looks.badge())]);
     add(columns.state, vec![Span::styled(pad(gpu_state(gpu.state), columns.state), looks.gpu(gpu.state))]);
     add(columns.memory_bar, memory_bar(gpu, &tenants, looks, columns.memory_bar));
     add(MEMORY, vec![Span::raw(pad_left(&memory_words(gpu), MEMORY))]);

@@ -62,6 +62,11 @@ impl Looks {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
+    /// The word that tells a virtual GPU from a real one.
+    pub fn badge(self) -> Style {
+        self.colour(Color::Magenta)
+    }
+
     /// A row of a page.
     pub fn tone(self, tone: Tone) -> Style {
         match tone {

@@ -110,8 +110,11 @@ fn header(app: &App, looks: Looks, columns: u16) -> Line<'static> {
     let status = &app.status;
     let draining = if status.draining { " · draining: nothing is started" } else { "" };
     let (running, waiting, held) = (status.running, status.waiting, status.held);
-    let full = format!(" rota · {} · {running} running · {waiting} waiting · {held} held{draining}", plain(&status.policy));
-    let short = format!(" {running} running {waiting} waiting {held} held{draining}");
+    let has_virtual = status.gpus.iter().any(gpus::is_virtual);
+    let (badge, short_badge) = if has_virtual { (" · virtual GPUs", "virtual · ") } else { ("", "") };
+    let full =
+        format!(" rota{badge} · {} · {running} running · {waiting} waiting · {held} held{draining}", plain(&status.policy));
+    let short = format!(" {short_badge}{running} running {waiting} waiting {held} held{draining}");
     let left = fit(if width(&full) <= columns { &full } else { &short }, columns);
     let room = columns.saturating_sub(width(&left) + 2);
     let dir = plain(&status.state_dir);

@@ -1,7 +1,7 @@
 //! What a terminal shows, in the words of its users.
 
 use super::super::app::{News, Page, Verb};
-use super::super::fixtures::{app, crowded_gpu, gpu, hit, job, now, room, shown, sight};
+use super::super::fixtures::{app, crowded_gpu, gpu, hit, job, now, room, shown, sight, virtual_gpu};
 use crate::live::text::with_local_times;
 use crossterm::event::KeyCode;
 use ratatui::Terminal;
@@ -30,6 +30,22 @@ fn memory_is_shown_by_job_and_by_stranger() {
         "{}",
         wide.join("\n")
     );
+}
+
+#[test]
+fn a_virtual_gpu_has_a_badge_at_every_size_and_a_real_one_has_none() {
+    let mut mixed = app(vec![virtual_gpu(0), gpu(1)], vec![job(17, JobState::Running, "train-llama")]);
+    for (width, badge) in [(160, " virtual "), (80, " virt "), (60, " virt ")] {
+        let rows = shown(&mut mixed, width, 24);
+        assert!(rows[0].contains("virtual GPUs") || rows[0].starts_with(" virtual · 1 running"), "{}", rows[0]);
+        assert!(rows[2].starts_with(" 0 a100") && rows[2].contains(badge), "{}", rows[2]);
+        assert!(rows[3].starts_with(" 1 a100") && !rows[3].contains("virt"), "{}", rows[3]);
+        assert!(rows[2].contains(" free ") && rows[3].contains(" free "), "the states stay in their column: {}", rows.join("\n"));
+    }
+    assert!(shown(&mut mixed, 40, 24)[0].starts_with(" virtual · 1 running"));
+    hit(&mut mixed, &[KeyCode::Char('g')]);
+    row(&shown(&mut mixed, 80, 24), "Virtual a100");
+    assert!(!shown(&mut room(), 160, 24).join("").contains("virt"), "a machine of real GPUs says nothing of it");
 }
 
 #[test]
