@@ -64,6 +64,8 @@ pub struct View {
     pub policy: String,
     /// Whether nothing is started.
     pub draining: bool,
+    /// Whether an administrator has asked for the daemon's end: it is not about to be started again.
+    pub is_down_asked: bool,
     /// Starts that waiting jobs can count on, in nanoseconds since 1970.
     pub promises: HashMap<u64, i64>,
     /// The reasons of jobs that wait for something other than GPUs.
@@ -175,15 +177,7 @@ impl View {
             // Whether one is free changes from moment to moment; `rota explain` looks.
             return Some("needs no GPU; it waits for its turn on a processor slot".to_owned());
         }
-        let usable = self.gpus.iter().filter(|gpu| {
-            (ask.gpu_ids.is_empty() || ask.gpu_ids.contains(&gpu.index))
-                && (ask.gpu_types.is_empty() || ask.gpu_types.contains(&gpu.kind))
-        });
-        let (mut all, mut free) = (0, 0);
-        for gpu in usable {
-            all += 1;
-            free += u32::from(gpu.state == api::GpuState::Free);
-        }
+        let free = self.free_gpus(ask);
         // A promise is the latest start by what users said; what is expected goes by what jobs did.
         let expected = self.prediction(record.id).map(|expected| expected.start_p50.clone());
         let start = expected.unwrap_or_else(|| self.promises.get(&record.id).map(|at| crate::clock::rfc3339(*at)));
@@ -191,7 +185,31 @@ impl View {
         let memory = ask.memory_mib.map_or(String::new(), |memory| format!(" with {memory} MiB"));
         let engine = self.engine.as_ref().map_or_else(String::new, |said| format!("; {said}"));
         let promised = promised.unwrap_or_default();
-        Some(format!("needs {} GPU{}{memory}; {free} of {all} free{promised}{engine}", ask.gpus, plural(ask.gpus)))
+        Some(format!("needs {} GPU{}{memory}; {free}{promised}{engine}", ask.gpus, plural(ask.gpus)))
+    }
+
+    /// How many of the GPUs that a job may use are free, as `0 of 4 free`; of a gang, those of the type that has most of what it needs.
+    fn free_gpus(&self, ask: &api::Submit) -> String {
+        let mut kinds: Vec<(&str, u32, u32)> = Vec::new();
+        for gpu in self.gpus.iter().filter(|gpu| {
+            (ask.gpu_ids.is_empty() || ask.gpu_ids.contains(&gpu.index))
+                && (ask.gpu_types.is_empty() || ask.gpu_types.contains(&gpu.kind))
+        }) {
+            let is_free = u32::from(gpu.state == api::GpuState::Free);
+            match kinds.iter_mut().find(|(kind, ..)| *kind == gpu.kind) {
+                Some((_, all, free)) => (*all, *free) = (*all + 1, *free + is_free),
+                None => kinds.push((&gpu.kind, 1, is_free)),
+            }
+        }
+        let may_span = ask.any_type || !ask.gpu_ids.is_empty();
+        if ask.gpus > 1 && !may_span && kinds.len() > 1 {
+            let enough = kinds.iter().filter(|(_, all, _)| *all >= ask.gpus);
+            if let Some((kind, all, free)) = enough.max_by_key(|(_, _, free)| *free) {
+                return format!("{free} of {all} {kind} free");
+            }
+        }
+        let (all, free) = kinds.iter().fold((0, 0), |(all, free), kind| (all + kind.1, free + kind.2));
+        format!("{free} of {all} free")
     }
 
     /// When a job is expected to start.

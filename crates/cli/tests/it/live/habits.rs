@@ -64,6 +64,19 @@ fn status_says_what_runs_and_what_waits_and_why_and_a_pipe_is_never_cut() {
 }
 
 #[test]
+fn a_gang_that_waits_is_told_how_many_gpus_of_one_type_are_free() {
+    let daemon = Daemon::start("a100:4,t4:2");
+    let runs = daemon.shell(&["-g", "2", "--gpu-type", "a100"], "sleep 60");
+    daemon.until_state(runs, "running");
+    // Four GPUs are free in all, and none of them is of use without the others.
+    daemon.submit(&["-n", "gang", "-g", "4", "true"]);
+    let status = daemon.ok(&["status"]);
+    assert!(status.contains("needs 4 GPUs; 2 of 4 a100 free"), "{status}");
+    // Virtual GPUs are named as such.
+    assert!(status.contains("a100 (virtual)") && status.contains("t4 (virtual)"), "{status}");
+}
+
+#[test]
 fn ctrl_c_leaves_a_job_that_runs_and_a_second_one_cancels_it() {
     let daemon = Daemon::start("a100:2");
     for presses in [1, 2] {

@@ -320,7 +320,7 @@ impl<P: Platform> LiveWorld<P> {
         match problem {
             BindProblem::GangTooLarge { wanted, .. } => {
                 let way_out = self.mixed_way_out(*wanted);
-                format!("--gpus: {wanted} GPUs of one type that this job may use are more than there are: {machine}{way_out}")
+                format!("--gpus: {wanted} GPUs are more than this job may use together: {machine}{way_out}")
             }
             BindProblem::MemoryTooLarge { wanted, largest } => {
                 format!("--memory: {wanted} MiB is more than any GPU it may use has ({largest} MiB)")
@@ -330,11 +330,14 @@ impl<P: Platform> LiveWorld<P> {
         }
     }
 
-    /// How a gang that no single type has enough GPUs for could run after all.
+    /// How a gang that no single type has enough GPUs for could run after all, or why the slices of the machine do not help.
     fn mixed_way_out(&self, wanted: u32) -> String {
-        let whole = self.devices.machine.kinds.iter().filter(|kind| !is_slice(kind)).count();
+        let kinds = &self.devices.machine.kinds;
+        let whole = kinds.iter().filter(|kind| !is_slice(kind)).count();
         if whole >= wanted as usize {
             "; `--any-type` lets it span types, and `--gpu-ids` names the very GPUs".to_owned()
+        } else if kinds.len() >= wanted as usize {
+            "; a process can use one MIG slice only, so that slices do not count".to_owned()
         } else {
             String::new()
         }

@@ -153,13 +153,13 @@ impl Translator<'_> {
         let (believed, share, memory_mib) = self.estimates.of(record);
         // A user who names the GPUs means these, whatever their types.
         let any_type = ask.gpus > 1 && (ask.any_type || !ask.gpu_ids.is_empty());
+        let may_have = |kind: &str| ask.gpus == 1 || !is_slice(kind);
         let gpu_types = if ask.gpus == 0 {
             vec![CPU.into()]
         } else if ask.gpu_types.is_empty() {
-            let types = self.machine.gpu_types().filter(|kind| !any_type || !is_slice(kind));
-            types.map(Into::into).collect()
+            self.machine.gpu_types().filter(|kind| may_have(kind)).map(Into::into).collect()
         } else {
-            ask.gpu_types.iter().map(|kind| kind.as_str().into()).collect::<Vec<Box<str>>>()
+            ask.gpu_types.iter().filter(|kind| may_have(kind)).map(|kind| kind.as_str().into()).collect::<Vec<Box<str>>>()
         };
         if gpu_types.is_empty() || (ask.gpus > 0 && gpu_types.iter().any(|kind| &**kind == CPU)) {
             return None;
@@ -206,7 +206,7 @@ impl Translator<'_> {
     }
 }
 
-/// Whether a type is a slice of a GPU (MIG). One process sees one slice, so that no gang spans them.
+/// Whether a type is a slice of a GPU (MIG). A process can use one slice only, so that slices are not part of gangs.
 pub fn is_slice(kind: &str) -> bool {
     kind.contains("-mig-")
 }

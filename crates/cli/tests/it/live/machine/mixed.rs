@@ -56,6 +56,30 @@ fn a_4090_beside_a_3090_is_two_gpus_for_whom_says_so() {
 }
 
 #[test]
+fn jobs_share_the_cards_of_a_mixed_machine_by_what_fits_on_each() {
+    let machine = Machine::of(vec![card(FAST, "NVIDIA GeForce RTX 4090", 24_564), card(SLOW, "NVIDIA GeForce RTX 3090", 24_576)]);
+    let daemon = machine.daemon("");
+    let [one, other] = ["0", "0"].map(|gpu| daemon.shell(&["--memory", "10G", "--gpu-ids", gpu], "sleep 60"));
+    // The 3090 has twelve MiB more, so that this job fits on it only.
+    let large = daemon.shell(&["--memory", "24570"], "sleep 60");
+    for (job, gpu) in [(one, 0), (other, 0), (large, 1)] {
+        daemon.until_state(job, "running");
+        assert_eq!(daemon.show(job)["gpu_indices"], json!([gpu]), "job {job}");
+    }
+    let said = daemon.refusal(2, &["submit", "--memory", "24600", "true"]);
+    assert!(said.contains("24600 MiB") && said.contains("24576 MiB"), "{said}");
+    let said = daemon.refusal(1, &["claim", "--gpus", "2", "--timeout", "1"]);
+    assert!(said.contains("needs 2 GPUs; 0 of 2 free"), "{said}");
+    daemon.ok(&["cancel", "--yes", "--name", "*"]);
+    // A claim of both is one of both types; the cards are named by UUID.
+    let mut holder = Command::new("sleep").arg("60").spawn().unwrap();
+    let both = daemon.ok(&["claim", "--gpus", "2", "--timeout", "30", "--pid", &holder.id().to_string()]);
+    assert_eq!(both.trim(), format!("{FAST},{SLOW}"));
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
+#[test]
 fn two_v100_with_a_little_less_memory_on_one_are_one_type() {
     let names = ["GPU-00000000-0000-0000-0000-00000000000a", "GPU-00000000-0000-0000-0000-00000000000b"];
     let machine =
@@ -67,6 +91,17 @@ fn two_v100_with_a_little_less_memory_on_one_are_one_type() {
     // What fits on one of them fits on all.
     let said = daemon.refusal(2, &["submit", "--memory", "16200", "true"]);
     assert!(said.contains("16160 MiB"), "{said}");
+    // Two small jobs share one card, and the other is free for a job that needs all of it.
+    let [one, other] = [0, 1].map(|_| daemon.shell(&["--memory", "7000"], "sleep 60"));
+    let large = daemon.shell(&["--memory", "16100"], "sleep 60");
+    for job in [one, other, large] {
+        daemon.until_state(job, "running");
+    }
+    assert_eq!(daemon.show(one)["gpu_indices"], daemon.show(other)["gpu_indices"]);
+    assert_ne!(daemon.show(one)["gpu_indices"], daemon.show(large)["gpu_indices"]);
+    let why = daemon.explain(daemon.shell(&["-g", "2"], "true"));
+    assert!(why["reason"].as_str().unwrap().contains("needs 2 GPUs; 0 of 2 free"), "{why:#}");
+    daemon.ok(&["cancel", "--yes", "--name", "*"]);
     let mut holder = Command::new("sleep").arg("60").spawn().unwrap();
     let words = ["claim", "--gpus", "2", "--timeout", "30", "--pid", &holder.id().to_string()];
     assert_eq!(daemon.ok(&words).trim(), "0,1", "one model: an index is the same card to everybody");
@@ -86,10 +121,15 @@ fn slices_of_an_a100_are_never_part_of_a_gang_with_a_whole_one() {
     let mut found = types(&daemon);
     found.sort_unstable();
     assert_eq!(found, ["a100", "a100-mig-3g.20gb", "a100-mig-3g.20gb"]);
-    // Two whole GPUs are not there, and slices do not make up for one.
-    let said = daemon.refusal(2, &["submit", "-g", "2", "--gpu-type", "a100", "true"]);
-    assert!(said.contains("1 a100") && said.contains("2 a100-mig-3g.20gb") && !said.contains("--any-type"), "{said}");
-    assert!(daemon.refusal(2, &["submit", "-g", "2", "--any-type", "true"]).contains("2 GPUs"));
+    // Two whole GPUs are not there, and slices do not make up for one: a process can use one slice only.
+    for way in [&["--gpu-type", "a100"][..], &["--any-type"], &["--gpu-type", "a100-mig-3g.20gb"], &["--gpu-ids", "0,1"], &[]] {
+        let words = ["submit", "-g", "2"].iter().chain(way).chain(&["true"]).copied().collect::<Vec<_>>();
+        let said = daemon.refusal(2, &words);
+        assert!(said.contains("2 GPUs") && said.contains("2 a100-mig-3g.20gb, 1 a100"), "{way:?}: {said}");
+        assert!(said.contains("one MIG slice only") && !said.contains("--any-type"), "{way:?}: {said}");
+    }
+    assert!(daemon.refusal(2, &["claim", "--gpus", "2", "--timeout", "1"]).contains("one MIG slice only"));
+    assert!(daemon.refusal(2, &["submit", "--gpu-type", "a100-mig-3g.20gb", "--memory", "20G", "true"]).contains("19968 MiB"));
     // Each is had by itself, and a small job shares a slice by memory.
     let slice = daemon.shell(&["--gpu-type", "a100-mig-3g.20gb", "--memory", "8G"], "echo $CUDA_VISIBLE_DEVICES");
     daemon.wait_one(slice);
@@ -97,4 +137,18 @@ fn slices_of_an_a100_are_never_part_of_a_gang_with_a_whole_one() {
     let whole = daemon.shell(&["--gpu-type", "a100"], "echo $CUDA_VISIBLE_DEVICES");
     daemon.wait_one(whole);
     assert!(daemon.log(whole).starts_with("GPU-"), "{}", daemon.log(whole));
+    // Two small jobs are on one slice, a job of 30 GiB is on the whole GPU, and a claim gets the slice that is left.
+    let small = ["--gpu-type", "a100-mig-3g.20gb", "--memory", "8G"];
+    let [one, other] = [0, 1].map(|_| daemon.shell(&small, "sleep 60"));
+    let large = daemon.shell(&["--memory", "30G"], "sleep 60");
+    for job in [one, other, large] {
+        daemon.until_state(job, "running");
+    }
+    assert_eq!(daemon.show(one)["gpu_uuids"], daemon.show(other)["gpu_uuids"]);
+    assert!(daemon.show(large)["gpu_uuids"][0].as_str().unwrap().starts_with("GPU-"), "{:#}", daemon.show(large));
+    let mut holder = Command::new("sleep").arg("60").spawn().unwrap();
+    let claimed = daemon.ok(&["claim", "--timeout", "30", "--pid", &holder.id().to_string()]);
+    assert!(claimed.starts_with("MIG-") && json!([claimed.trim()]) != daemon.show(one)["gpu_uuids"], "{claimed}");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
 }
