@@ -214,7 +214,7 @@ Examples:
   rota adapt sweep --images 10000 --side 14 --seeds 1:3 --cost recorded --cost arithmetic --out tables.csv
   rota adapt sweep --images 10000 --side 14 --cost arithmetic --budget 600 --seeds 1:3 --out arithmetic.csv
 
-A sweep that was ended goes on where it was when the same command is given again. By default a network trains four epochs,
+A sweep that was ended goes on where it was when the same command is given again. By default a network trains four epochs, \
 may then grow, and trains six more; with --cost arithmetic it has the time of 24 more epochs of the network that does not grow.
 With both costs one training serves both tables, which are then named SCENARIO-recorded and SCENARIO-arithmetic.")]
 pub struct AdaptSweepArgs {

@@ -7,7 +7,7 @@ use super::{
 use crate::live::args::{
     BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DemoArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs,
     LogsArgs, NodeArgs, NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs,
-    RestoreArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs, WaitArgs, WorkerArgs,
+    RestoreArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs, WaitArgs, WorkerArgs, verb_examples,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -18,14 +18,14 @@ use std::path::PathBuf;
 #[derive(Parser)]
 #[command(name = "rota", version, about, long_about = None, max_term_width = WIDTH_MAX, after_help = "\
 Examples:
-  rota up --detach                                                          the queue on this machine's GPUs
-  rota demo                                                                 try everything, without a GPU
-  rota submit python train.py                                               one job on one GPU
-  rota status                                                               what runs, what waits and why
-  rota sim --trace jobs.csv --cluster a100:8 --policy fcfs --policy sjf     compare two policies on a log
-  rota sim --trace scenarios/classroom.toml --cluster t4:4 --policy las     one policy, with a Gantt chart
-  rota trace info philly.csv --cluster gpu:400                              what is in a trace
-  rota policies                                                             what there is to choose from")]
+  rota demo                                           try everything, without a GPU
+  rota up --detach                                    the queue on this machine's GPUs
+  rota submit python train.py                         one job on one GPU
+  rota status                                         what runs, what waits and why
+  rota sim --trace jobs.csv --cluster a100:8 --policy fcfs --policy sjf
+                                                      compare two policies on a log
+  rota trace info philly.csv --cluster gpu:400        what is in a trace
+  rota policies                                       what there is to choose from")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -148,15 +148,18 @@ pub enum Command {
     /// Show a job's output
     Logs(LogsArgs),
     /// Cancel jobs. Cancelling again kills them immediately
-    #[command(visible_alias = "kill")]
+    #[command(visible_alias = "kill", after_help = verb_examples("cancel", "--state waiting --user all", "every waiting job (administrators)"))]
     Cancel(JobsArgs),
     /// Keep waiting jobs from starting
+    #[command(after_help = verb_examples("hold", "--state waiting", "your jobs that wait"))]
     Hold(JobsArgs),
     /// Let held jobs start
+    #[command(after_help = verb_examples("release", "--state held", "your jobs that are held"))]
     Release(JobsArgs),
     /// Move a job that waits ahead of others, or behind them
     Priority(PriorityArgs),
     /// Run jobs that are over again, as new jobs
+    #[command(after_help = verb_examples("retry", "--state failed", "your jobs that failed"))]
     Retry(JobsArgs),
     /// Wait until jobs are over; exit code 0 if all ended with 0
     Wait(WaitArgs),
@@ -246,6 +249,33 @@ mod tests {
         assert_eq!(shown, listed);
         let help = by_topic(Cli::command()).render_help().to_string();
         assert!(help.contains("Change jobs:\n  cancel       Cancel jobs. Cancelling again kills them immediately"), "{help}");
+    }
+
+    /// All commands below this one, with their names in full.
+    fn all_below(command: &clap::Command, path: &str, found: &mut Vec<(String, String)>) {
+        let help = command.get_after_help().map_or_else(String::new, ToString::to_string);
+        found.push((path.to_owned(), help));
+        command.get_subcommands().for_each(|below| all_below(below, &format!("{path} {}", below.get_name()), found));
+    }
+
+    #[test]
+    fn examples_are_of_their_own_command_and_fit_the_width_of_help() {
+        let mut found = Vec::new();
+        all_below(&Cli::command(), "rota", &mut found);
+        for (path, help) in found {
+            let lines = help.lines().collect::<Vec<_>>();
+            for (line, next) in lines.iter().zip(lines.iter().skip(1).chain(&[""])) {
+                let is_example = line.starts_with("  ");
+                let has_meaning = line.trim().contains("   ");
+                assert!(!(is_example && has_meaning) || line.chars().count() <= WIDTH_MAX, "{path}: too wide: {line}");
+                let goes_on = !is_example && !line.is_empty() && !next.is_empty() && !next.starts_with(' ');
+                assert!(!goes_on || line.ends_with(['.', ':']), "{path}: broken inside a sentence: {line}");
+            }
+            let first = lines.iter().find_map(|line| line.strip_prefix("  rota "));
+            let own = path.strip_prefix("rota ").unwrap_or("");
+            let others = ["worker", "run", "restore"];
+            assert!(first.is_none_or(|words| words.starts_with(own)) || others.contains(&own), "{path}: {first:?}");
+        }
     }
 
     #[test]

@@ -135,7 +135,7 @@ Examples:
   rota sweep --model gavel-static --multi-gpu --jobs 100,200,300 --policies fcfs,srtf --clusters 36:36:36 --out static
   rota sweep --out sweep --resume                                    go on where it stopped
 
-The folder gets results.csv (one row a run), sweep.toml (what was asked), pictures of mean JCT against load (of makespan and JCT
+The folder gets results.csv (one row a run), sweep.toml (what was asked), pictures of mean JCT against load (of makespan and JCT \
 against the number of jobs for gavel-static), and in distributions/ those of completion times and finish-time fairness at each load.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct SweepArgs {

@@ -24,10 +24,11 @@ pub enum ThroughputsCommand {
     /// Estimate how fast new job types are beside others, from a few measured pairs
     #[command(after_help = "\
 Examples:
-  rota throughputs estimate --table speeds.csv --observed new.csv -o filled.csv    fill in the pairs of new job types
-  rota throughputs estimate --table speeds.csv --holdout 0.8                       how far such estimates can be trusted
+  rota throughputs estimate --table speeds.csv --observed new.csv -o filled.csv
+  rota throughputs estimate --table speeds.csv --holdout 0.8     how far estimates can be trusted
 
-The table must know all pairs of its job types; the observed one has the speeds alone of the new types and a few of their pairs.
+The first example fills in the pairs of new job types. The table must know all pairs of its own job types; the observed one has the \
+speeds alone of the new types and a few of their pairs.
 Errors are absolute, in parts of the speed alone: 0.05 is a twentieth of it.")]
     Estimate(EstimateThroughputsArgs),
     /// Say how fast the jobs of the queue were, by the steps that they told while they ran
@@ -35,7 +36,7 @@ Errors are absolute, in parts of the speed alone: 0.05 is a twentieth of it.")]
 Example:
   rota throughputs live -o speeds.json
 
-Jobs with a lease (`rota.Iterator`, Gavel's iterator) and a job type (`rota submit --job-type`) are measured while they run alone on their
+Jobs with a lease (`rota.Iterator`, Gavel's iterator) and a job type (`rota submit --job-type`) are measured while they run alone on their \
 GPUs. A speed in brackets is believed, from other GPU types, and not written to the file.")]
     Live(LiveThroughputsArgs),
     /// Measure how fast workloads run here: alone, in pairs on one GPU, and in gangs
@@ -44,7 +45,7 @@ Examples:
   rota throughputs measure examples/workloads/gavel/workloads.toml -o speeds.json
   rota throughputs measure mine.toml -o speeds.json --only ResNet-18 --kinds alone,gangs --gangs 2,4 --seconds 60
 
-The GPUs are claimed from the queue (`rota up`), so that no other job disturbs the measurement. Workloads must count their steps with
+The GPUs are claimed from the queue (`rota up`), so that no other job disturbs the measurement. Workloads must count their steps with \
 `rota.Iterator`; each is run for the warm-up and the measured seconds, then ended. One that fails has speed 0, with the reason on stderr.
 The file is written after every measurement; --resume goes on with a file that is not complete.
 

@@ -163,12 +163,12 @@ pub struct ImportArgs {
 pub enum ImportSource {
     /// Turn what Slurm's accounting has recorded into a trace
     #[command(after_help = "\
-First it says how well a simulation of the same jobs repeats what Slurm did. Without --cluster that is on the smallest cluster that
+First it says how well a simulation of the same jobs repeats what Slurm did. Without --cluster that is on the smallest cluster that \
 could have run them.
 
 Examples:
   rota import sacct -o year.csv                                      asks sacct for the last year
-  rota import sacct log.txt -o year.csv --cluster v100:32,a100:16    a file, and the GPUs of the cluster
+  rota import sacct log.txt -o year.csv --cluster v100:32,a100:16    a file, with the GPUs
   sacct -a -D -X -P -S now-30days -o JobID,User,Account,State,Submit,Start,End,ElapsedRaw,TimelimitRaw,AllocTRES,ReqTRES > log.txt")]
     Sacct(SacctArgs),
 }

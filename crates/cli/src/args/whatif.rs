@@ -19,12 +19,12 @@ pub enum SharingWord {
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  rota whatif                                            this site's own jobs: the usual policies, a quarter more and fewer GPUs, more jobs
+  rota whatif             this site's own jobs: the usual policies, more and fewer GPUs, more jobs
   rota whatif --policy lag-history --add a100:8 -o whatif.html
   rota whatif --since 2026-11-01T00:00:00Z --remove node:1 --quota 8
   rota whatif --trace sacct.txt --cluster a100:32 --policy las --arrivals 1.2 --json
 
-Each --policy, --add, --remove, --arrivals, --quota, --sharing and --power-cap is one alternative to what really happened. With --together
+Each --policy, --add, --remove, --arrivals, --quota, --sharing and --power-cap is one alternative to what really happened. With --together \
 all changes are made at once, under each policy.")]
 pub struct WhatIfArgs {
     #[command(flatten)]

@@ -50,3 +50,11 @@ fn scripts_print_what_they_did() {
     }
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
+
+#[test]
+fn the_readme_counts_the_policies() {
+    let policies = crate::rota::json(&["policies", "--json"]).as_array().map_or(0, Vec::len);
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let row = readme.lines().find(|line| line.starts_with("| Rota | ")).unwrap();
+    assert!(row.contains(&format!("| {policies} |")), "{policies} policies: {row}");
+}

@@ -19,8 +19,8 @@ Examples:
   rota up --detach                                   this machine's GPUs, in the background
   rota up --virtual-gpus a100:4,t4:2 --state /tmp/q  try everything without a GPU
   rota up --config /etc/rota.toml --foreground       for systemd
-  rota up --engine slurm --shadow --policy sjf       what a policy would do in Slurm's place; it only reads
-  rota up --bind 0.0.0.0 --port 8443 --tls-cert cert.pem --tls-key key.pem    for other machines, with tokens")]
+  rota up --engine slurm --shadow --policy sjf       say what a policy would do in Slurm's place
+  rota up --bind 0.0.0.0 --port 8443 --tls-cert cert.pem --tls-key key.pem   for other machines")]
 pub struct UpArgs {
     #[command(flatten)]
     pub state: StateArgs,
@@ -72,7 +72,7 @@ pub struct UpArgs {
     /// Power limit of the GPUs while the daemon runs: `best`, watts, or `v100=175,a40=200`; needs root, and is put back at the end
     #[arg(long, value_name = "CAP")]
     pub power_cap: Option<String>,
-    /// Stay in the foreground (this is what happens anyway)
+    /// Stay in the foreground (the default)
     #[arg(long, conflicts_with = "detach")]
     pub foreground: bool,
     /// Go to the background once it is ready
@@ -99,7 +99,7 @@ pub struct DownArgs {
 Example:
   rota backup /backups/rota-$(date +%F).db
 
-The copy is of one moment, and the daemon goes on meanwhile. It has every job, event, token and setting made live; the logs of
+The copy is of one moment, and the daemon goes on meanwhile. It has every job, event, token and setting made live; the logs of \
 jobs are plain files in the folder `jobs` of the state directory.")]
 pub struct BackupArgs {
     #[command(flatten)]
@@ -118,7 +118,7 @@ pub struct BackupArgs {
 Example:
   rota down && rota restore /backups/rota-2026-11-16.db && rota up --detach
 
-The database that was there is kept beside it. Where a job would run a second time because the backup is older than its run, the
+The database that was there is kept beside it. Where a job would run a second time because the backup is older than its run, the \
 queue is left drained: `rota resume` starts it again.")]
 pub struct RestoreArgs {
     #[command(flatten)]

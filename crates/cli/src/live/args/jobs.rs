@@ -50,8 +50,8 @@ pub struct SubmitArgs {
     /// With --memory auto: a program never measured is first run by itself for so many epochs, as `--epochs=N`
     #[arg(long, value_name = "N")]
     pub profile_epochs: Option<u32>,
-    /// What kind of training it is, by its name in the site's throughput table (`sharing.throughputs`): it shares a GPU only with
-    /// those beside whom more gets done
+    /// What kind of training it is, by its name in the site's throughput table (`sharing.throughputs`). It shares a GPU only with
+    /// jobs where both together get more done than one after the other
     #[arg(long, value_name = "T")]
     pub job_type: Option<String>,
     /// Share of each GPU, above 0 and at most 1
@@ -78,10 +78,10 @@ pub struct SubmitArgs {
     /// End it after this long
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<f64>,
-    /// Start only after another job ended with exit code 0 (`ID` or `ID:ok`) or however (`ID:any`)
+    /// Start only after another job has ended: with exit code 0 (`ID` or `ID:ok`), or in any way (`ID:any`)
     #[arg(long, value_name = "ID[:ok|any]", value_delimiter = ',')]
     pub after: Vec<String>,
-    /// Try again so often after a failure
+    /// How many times to try again after a failure
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retries: u32,
     /// Wait before the first of these tries; doubled each time
@@ -214,7 +214,9 @@ Examples:
   rota batch trainings.csv                 all rows, packed by what they need of the GPUs' memory
   rota batch trainings.csv --check         only look for mistakes
   rota batch trainings.csv --num 20        twenty rows at a time, sorted by priority
-  rota batch trainings.csv --run second    all rows once more; without it, a file goes on where it stopped")]
+  rota batch trainings.csv --run second    all rows once more
+
+Without --run, a file goes on where it stopped.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct BatchArgs {
     #[command(flatten)]
@@ -222,7 +224,7 @@ pub struct BatchArgs {
     /// The table of trainings
     #[arg(value_name = "FILE.csv")]
     pub file: PathBuf,
-    /// Rows in a batch: the next begins when all of one have ended [default: one queue, in which waiting counts as priority]
+    /// Rows in a batch; the next batch begins when all rows of one have ended [default: all rows in one batch]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub num: Option<u32>,
     /// The row the header is in, from 0, or `none`
@@ -237,7 +239,7 @@ pub struct BatchArgs {
     /// Memory to add to what is predicted for each row [default: what the daemon's settings say]
     #[arg(long, value_name = "SIZE", value_parser = gpu_mebibytes)]
     pub buffer: Option<u32>,
-    /// Epochs of the one run by itself that a script never measured gets first
+    /// A script that was never measured first runs alone for so many epochs
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub profile_epochs: u32,
     /// A name for this run of the file: another name runs all rows anew
@@ -246,7 +248,7 @@ pub struct BatchArgs {
     /// Only check the file
     #[arg(long)]
     pub check: bool,
-    /// Wait for the end (this is what happens anyway)
+    /// Wait for the end (the default)
     #[arg(long, conflicts_with = "no_wait")]
     pub wait: bool,
     /// Only give the rows to the queue
@@ -268,7 +270,9 @@ Examples:
   rota queue --all --limit 20    with the last that ended
   rota queue group:7             every job of a group, one row each
   rota queue --state waiting     only jobs that wait
-  rota queue --json | jq '.[] | select(.state == \"waiting\") | .reason'")]
+  rota queue --json | jq '.[] | select(.state == \"waiting\") | .reason'
+
+`--state` takes a state of jobs (waiting, held, running, failed, …) or the daemon's directory, and may be given twice.")]
 pub struct QueueArgs {
     #[command(flatten)]
     pub select: SelectArgs,

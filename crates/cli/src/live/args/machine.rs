@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  rota profiles                                          what is known, and what the next run is given
+  rota profiles                                          what is known of each program
   rota profiles --forget 'python3 /home/me/train.py'     measure it anew")]
 pub struct ProfilesArgs {
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub struct ProfilesArgs {
 /// `rota top`.
 #[derive(Args)]
 #[command(after_help = "\
-Keys: arrows select, enter says why, l shows the log, c cancels, h holds, r releases, / finds, s sorts, x folds groups, + and - change
+Keys: arrows select, enter says why, l shows the log, c cancels, h holds, r releases, / finds, s sorts, x folds groups, + and - change \
 the priority, ? lists all keys, q quits.
 NO_COLOR=1 draws without colours.")]
 pub struct TopArgs {
@@ -42,7 +42,7 @@ pub struct TopArgs {
 pub enum ClaimModeWord {
     /// All of the GPUs named with --from
     Queue,
-    /// So many of the GPUs named with --from
+    /// As many as --gpus says of the GPUs named with --from, whichever are free first
     Schedule,
 }
 

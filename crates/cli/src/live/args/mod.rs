@@ -17,7 +17,7 @@ pub use jobs::{BatchArgs, JobArgs, LogsArgs, Memory, PriorityArgs, QueueArgs, Su
 pub use machine::{
     ClaimArgs, ClaimModeWord, ClaimNames, HistoryArgs, HistoryVerb, ProfilesArgs, RecordArgs, ReportArgs, TopArgs,
 };
-pub use select::{JobWord, JobsArgs, SelectArgs};
+pub use select::{JobWord, JobsArgs, SelectArgs, verb_examples};
 pub use site::{
     ConfigArgs, ConfigVerb, DoctorArgs, DrainArgs, NotifyArgs, NotifyVerb, PolicyArgs, PolicyVerb, ScopeWord, TokenArgs,
     TokenVerb,

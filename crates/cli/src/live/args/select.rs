@@ -71,17 +71,23 @@ fn job_state(value: &std::path::Path) -> Option<JobState> {
     value.to_str().and_then(JobState::from_word)
 }
 
+/// The end of the help of a command that changes jobs; `by_state` shows a choice by state that makes sense with it.
+pub fn verb_examples(verb: &str, by_state: &str, meaning: &str) -> String {
+    let lines = [
+        ("17", "one job"),
+        ("3-9 group:12", "a range, and every job of a group"),
+        ("--name 'bert*'", "your jobs with such a name"),
+        (by_state, meaning),
+    ];
+    let lines = lines.map(|(words, meaning)| format!("  {:<40}{meaning}\n", format!("rota {verb} {words}"))).concat();
+    format!(
+        "Examples:\n{lines}\n`--state` takes a state of jobs (waiting, held, running, failed, …) or the daemon's directory, and may be \
+         given twice.\nMore than one job is shown before it is touched. In scripts, --name, --state and --user need --yes."
+    )
+}
+
 /// Commands that change jobs.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "\
-Examples:
-  rota cancel 17                          one job
-  rota cancel 3-9 group:12                a range, and every job of a group
-  rota cancel --name 'bert*'              your jobs with such a name
-  rota cancel --state waiting --user all  every job that waits, for administrators
-
-`--state` takes a state of jobs (waiting, held, running, failed, …) or the daemon's directory, and may be given twice.
-More than one job is shown before it is touched. In scripts, --name, --state and --user need --yes.")]
 pub struct JobsArgs {
     #[command(flatten)]
     pub select: SelectArgs,
