@@ -97,7 +97,7 @@ function OpenPalette() {
         aria-expanded="true"
         aria-controls="palette-list"
         aria-activedescendant={list[at] ? `command-${at}` : undefined}
-        placeholder="a page, a job by name or number, or what to do"
+        placeholder="page, job or action"
         autocomplete="off"
         spellcheck={false}
         value={typed}

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Job } from "../src/api/contract";
-import { folded, groupName, matches, sorted } from "../src/logic/queue";
+import { folded, groupName, matches, sorted, withoutStart } from "../src/logic/queue";
 
 const job = (id: number, more: Partial<Job> = {}): Job =>
   ({
@@ -42,4 +42,11 @@ test("a group is one row in the place of its first job", () => {
   ]);
   expect(groupName(job(2, { group: 2, name: "bert[lr=0.1,seed=2]" }))).toBe("bert");
   expect(groupName(job(2, { group: 2, name: null }))).toBe("group 2");
+});
+
+test("a reason is shown without the start that stands below it", () => {
+  expect(withoutStart("needs 4 GPUs; 0 of 4 free; starts about 2026-11-17T17:43:16Z")).toBe("needs 4 GPUs; 0 of 4 free");
+  expect(withoutStart("needs 1 GPU; 0 of 2 free; starts about 2026-11-17T17:43:16Z; Slurm says so")).toBe(
+    "needs 1 GPU; 0 of 2 free; Slurm says so",
+  );
 });

@@ -54,7 +54,8 @@ function metricCharts() {
       const bar = element('i');
       bar.style.width = (largest > 0 ? 100 * (values[position] ?? 0) / largest : 0) + '%';
       bar.style.background = toned(policy.colour);
-      const row = element('div', { className: 'bar' + (metric.best === position || metric.best === null ? ' best' : '') });
+      // Where the best look the same, none is marked and none is dimmed.
+      const row = element('div', { className: 'bar' + (metric.best === position ? ' best' : metric.best === null ? ' even' : '') });
       row.append(element('span', { textContent: policy.name, title: policy.name }), element('div', {}, bar), element('span', { textContent: shown(metric, values[position]) }));
       chart.append(row);
     });

@@ -36,6 +36,9 @@ export function matches(job: Job, search: string): boolean {
   return words.every((word) => text.includes(word));
 }
 
+/** A reason without the expected start, which the page shows in a line of its own. */
+export const withoutStart = (reason: string) => reason.replace(/; starts about [^;]*/, "");
+
 const byText = (a: string, b: string) => a.localeCompare(b, "en", { numeric: true });
 
 /** Seconds that a job has run or waited. */

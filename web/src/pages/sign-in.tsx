@@ -53,11 +53,11 @@ export function SignIn() {
           {isBusy ? "signing in …" : "sign in"}
         </button>
         <div id="token-help" class="help">
-          <p>On the machine of the queue, make one for yourself:</p>
+          <p>This command makes a token. Run it on the machine of the queue:</p>
           <pre>rota token create --name browser</pre>
           <p>
-            <code>--scope read</code> only looks, <code>submit</code> touches your own jobs, <code>admin</code> everybody’s. The
-            daemon’s own token is in the file <code>token</code> of its state directory.
+            With <code>--scope read</code> the token can only look, with <code>submit</code> it can change your own jobs, with{" "}
+            <code>admin</code> everybody’s jobs. The daemon’s own token is in the file <code>token</code> of its state directory.
           </p>
         </div>
       </form>

@@ -80,7 +80,7 @@ export function JobList(props: Props) {
               <td data-label="user">
                 <bdi>{job.user}</bdi>
               </td>
-              <td data-label="project">
+              <td data-label={job.project ? "project" : undefined}>
                 <bdi>{job.project ?? ""}</bdi>
               </td>
               <td>

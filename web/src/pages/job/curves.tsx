@@ -37,7 +37,8 @@ export function Curves(props: { job: Job }) {
       <Loading what="its curves" />
     );
   }
-  if (points.length < 2) return <Empty>Nothing has been measured of it yet.</Empty>;
+  if (points.length < 2)
+    return <Empty>{isOver(job.state) ? "It ended before anything was measured." : "Nothing has been measured of it yet."}</Empty>;
   const sync = `job ${job.id}`;
   return (
     <section class="curves" aria-label="curves">

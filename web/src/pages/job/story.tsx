@@ -19,7 +19,10 @@ function detailOf(event: LiveEvent): string {
   if (typeof detail.exit_code === "number") parts.push(`exit code ${detail.exit_code}`);
   if (typeof detail.signal === "number") parts.push(`signal ${detail.signal}`);
   if (typeof detail.priority === "number") parts.push(`to ${detail.priority}`);
-  if (typeof detail.reason === "string") parts.push(inLocalTime(detail.reason));
+  if (typeof detail.reason === "string") {
+    const reason = inLocalTime(detail.reason);
+    if (!parts.includes(reason)) parts.push(reason);
+  }
   return parts.join(" · ");
 }
 

@@ -1,11 +1,17 @@
 // Why a job waits, with everything that stands in its way.
 
 import { call } from "../../api/client";
-import type { Explanation } from "../../api/contract";
+import type { Counterfactual, Explanation } from "../../api/contract";
 import { changes, now } from "../../live/store";
 import { duration, inLocalTime, moment, secondsBetween } from "../../logic/format";
 import { useAnswer } from "../../parts/answer";
 import { Loading, Trouble } from "../../parts/notice";
+
+/** The jobs that would start later instead. */
+const delaysOf = (one: Counterfactual) =>
+  one.delays.length === 0
+    ? ""
+    : `, and ${one.delays.map((delay) => `job ${delay.id} ${duration(Math.round(delay.seconds))} later`).join(", ")}`;
 
 export function Why(props: { id: number }) {
   // Every few seconds: expected starts move without an event.
@@ -38,8 +44,21 @@ export function Why(props: { id: number }) {
       <p class="quiet-text">
         {said.earliest_start
           ? `Expected to start at ${moment(said.earliest_start, now.value)}${wait !== null && wait > 0 ? `, in ${duration(Math.round(wait))}` : ""}.`
-          : "Nobody can say when it will start."}
+          : "It is not known when it will start."}
       </p>
+      {said.counterfactuals && said.counterfactuals.length > 0 && (
+        <>
+          <h3>What would start it sooner</h3>
+          <ul>
+            {said.counterfactuals.map((one) => (
+              <li key={one.change}>
+                <code>{one.change}</code>: it would start {one.is_now ? "now" : `about ${moment(one.start, now.value)}`}
+                {delaysOf(one)}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
     </section>
   );
 }

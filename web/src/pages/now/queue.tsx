@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { Group, Job } from "../../api/contract";
 import { expected, now } from "../../live/store";
 import { duration, inLocalTime, moment, plural, secondsBetween, wattHours } from "../../logic/format";
-import { folded, groupName, type QueueRow } from "../../logic/queue";
+import { folded, groupName, type QueueRow, withoutStart } from "../../logic/queue";
 import { Actions } from "../../parts/actions";
 import { gpusOf, JobLink, StateMark } from "../../parts/job";
 import { GroupActions, GroupCounts, GroupMembers } from "./group";
@@ -190,7 +190,7 @@ export function WaitingTable(props: ListProps) {
         </span>
       </td>
       <td class="reason">
-        {job.reason ? inLocalTime(job.reason, now.value) : job.state === "held" ? "held until it is released" : ""}
+        {job.reason ? inLocalTime(withoutStart(job.reason), now.value) : job.state === "held" ? "held until it is released" : ""}
         <ExpectedStart job={job} />
       </td>
     </>

@@ -151,7 +151,7 @@ export function SimulationForm(props: Props) {
           <input
             type="text"
             aria-label="policy with parameters"
-            placeholder="with parameters: rr:quantum=60"
+            placeholder="rr:quantum=60"
             value={special}
             spellcheck={false}
             onInput={(event) => setSpecial(event.currentTarget.value)}

@@ -1,4 +1,4 @@
-// What policies are compared by, and which way is better.
+// What policies are compared by, which way is better, and the comparison in one sentence.
 
 import type { Summary } from "../../api/contract";
 import { duration, number, percent, withUnit } from "../../logic/format";
@@ -54,4 +54,26 @@ export function bestOf(measure: Measure, results: readonly Summary[]): number | 
   const [first, second] = known;
   if (!first || !second || measure.show(first.value) === measure.show(second.value)) return null;
   return first.at;
+}
+
+/** The policies that share the best value, as it is shown. */
+function tieOf(measure: Measure, results: readonly Summary[]): string | null {
+  const values = results.map((summary) => measure.of(summary)).filter((value): value is number => value !== null);
+  if (values.length < 2) return null;
+  const best = measure.show(Math.min(...values));
+  const names = results.filter((summary) => measure.show(measure.of(summary)) === best).map((summary) => summary.policy);
+  return `${names.slice(0, -1).join(", ")} and ${names.at(-1)} have the same ${measure.name}: ${best}`;
+}
+
+/** The comparison in one line, by the mean time from arrival to end. */
+export function verdictOf(results: readonly Summary[]): string | null {
+  const [measure] = MEASURES;
+  const [base] = results;
+  const at = measure ? bestOf(measure, results) : null;
+  if (!measure || !base || at === null) return measure && results.length > 1 ? tieOf(measure, results) : null;
+  const against = at === 0 ? results.findLast((summary) => summary !== base) : base;
+  const [best, other] = [results[at]?.jct_mean_s, against?.jct_mean_s];
+  if (!best || !other || !against) return null;
+  const part = 100 * (1 - best / other);
+  return `${results[at]?.policy}: ${part >= 9.95 ? Math.round(part) : part.toFixed(1)} % lower mean time than ${against.policy}`;
 }

@@ -3,7 +3,7 @@
 import type { Simulation, Summary } from "../../api/contract";
 import { colourOfName } from "../../logic/colours";
 import { Swatch } from "../../parts/job";
-import { bestOf, MEASURES, type Measure } from "./measures";
+import { bestOf, MEASURES, type Measure, verdictOf } from "./measures";
 import { Schedule } from "./schedule";
 
 function Cell(props: { measure: Measure; summary: Summary; isBest: boolean; most: number }) {
@@ -68,25 +68,13 @@ function Comparison(props: { results: Summary[]; hasHappened: boolean }) {
   );
 }
 
-/** The comparison in one line, by the mean time from arrival to end. */
-export function verdictOf(results: readonly Summary[]): string | null {
-  const [measure] = MEASURES;
-  const [base] = results;
-  const at = measure ? bestOf(measure, results) : null;
-  if (!measure || !base || at === null) return results.length > 1 ? "The best two have the same mean time." : null;
-  const against = at === 0 ? results.findLast((summary) => summary !== base) : base;
-  const [best, other] = [results[at]?.jct_mean_s, against?.jct_mean_s];
-  if (!best || !other || !against) return null;
-  const part = 100 * (1 - best / other);
-  return `${results[at]?.policy}: ${part >= 9.95 ? Math.round(part) : part.toFixed(1)} % lower mean time than ${against.policy}`;
-}
-
 export function Results(props: { simulation: Simulation }) {
   const { simulation } = props;
   const happened = simulation.happened ?? null;
   const rows = [...(happened ? [happened] : []), ...simulation.results];
   const first = simulation.results[0];
   const verdict = verdictOf(rows);
+  const untilSeconds = Math.max(0, ...rows.map((summary) => summary.makespan_s ?? 0));
   // The daemon has the chart of what happened after those of the policies.
   const charts = [
     ...(happened ? [{ index: simulation.results.length, policy: happened.policy }] : []),
@@ -100,12 +88,17 @@ export function Results(props: { simulation: Simulation }) {
           {first && <p class="quiet-text">{first.jobs.toLocaleString("en")} jobs</p>}
         </div>
         {verdict && <p class="verdict">{verdict}</p>}
+        {happened && (
+          <p class="quiet-text">
+            Jobs that have not ended are left out. They held GPUs in what happened, so that its times may be longer.
+          </p>
+        )}
         <Comparison results={rows} hasHappened={happened !== null} />
       </section>
       {simulation.state === "done" && (
         <section class="gantts" aria-label="Gantt charts">
           {charts.map((chart) => (
-            <Schedule key={chart.index} id={String(simulation.id)} {...chart} />
+            <Schedule key={chart.index} id={String(simulation.id)} untilSeconds={untilSeconds} {...chart} />
           ))}
         </section>
       )}

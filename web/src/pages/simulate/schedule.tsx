@@ -42,7 +42,7 @@ const PAINT: Paint = {
   planned: () => "#8c96a1",
 };
 
-function Chart(props: { schedule: ScheduleBars; policy: string }) {
+function Chart(props: { schedule: ScheduleBars; policy: string; untilSeconds: number }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [hovered, setHovered] = useState<Bar | null>(null);
   const rows = rowsOf(props.schedule);
@@ -54,7 +54,7 @@ function Chart(props: { schedule: ScheduleBars; policy: string }) {
     const element = canvas.current;
     if (!element) return;
     const chart = new Gantt(element, paletteNow(), PAINT);
-    const whole: View = { from: 0, to: Math.max(1, props.schedule.until_s * 1000) };
+    const whole: View = { from: 0, to: Math.max(1, props.schedule.until_s * 1000, props.untilSeconds * 1000) };
     chart.marks = relativeTicks;
     chart.now = Number.POSITIVE_INFINITY;
     chart.view = whole;
@@ -89,7 +89,7 @@ function Chart(props: { schedule: ScheduleBars; policy: string }) {
       unfollow();
       chart.stop();
     };
-  }, [props.schedule, shade]);
+  }, [props.schedule, props.untilSeconds, shade]);
   const said = hovered
     ? `${hovered.source.name}, ${duration(hovered.start / 1000)} to ${duration(hovered.finish / 1000)}, ${hovered.source.end}`
     : "";
@@ -143,7 +143,8 @@ function GanttPicture(props: { id: string; index: number; policy: string }) {
   return source ? <img src={source} alt={`Gantt chart of the GPUs under ${props.policy}`} /> : null;
 }
 
-export function Schedule(props: { id: string; index: number; policy: string }) {
+/** The schedule of a policy. All are drawn until the same moment, so that the lengths of their bars can be compared. */
+export function Schedule(props: { id: string; index: number; policy: string; untilSeconds: number }) {
   const answer = useAnswer<ScheduleBars>(`${props.id} ${props.index}`, (stop) =>
     call(`simulations/${encodeURIComponent(props.id)}/bars/${props.index}`, { signal: stop }),
   );
@@ -156,7 +157,12 @@ export function Schedule(props: { id: string; index: number; policy: string }) {
       </figcaption>
       {!schedule && answer.problem && <Trouble what="the schedule" problem={answer.problem} again={answer.again} />}
       {!schedule && !answer.problem && <Loading what="the schedule" />}
-      {schedule && (schedule.bars ? <Chart schedule={schedule} policy={props.policy} /> : <GanttPicture {...props} />)}
+      {schedule &&
+        (schedule.bars ? (
+          <Chart schedule={schedule} policy={props.policy} untilSeconds={props.untilSeconds} />
+        ) : (
+          <GanttPicture {...props} />
+        ))}
     </figure>
   );
 }

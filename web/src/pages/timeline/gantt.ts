@@ -217,7 +217,8 @@ export class Gantt {
       context.lineTo(x, this.height);
       context.stroke();
       context.fillStyle = tick.isDay ? this.palette.ink : this.palette.quiet;
-      context.fillText(tick.label, x + 4, AXIS_HEIGHT / 2 - 1);
+      // A label that is cut at the edge says another time.
+      if (x + 4 + context.measureText(tick.label).width <= this.width) context.fillText(tick.label, x + 4, AXIS_HEIGHT / 2 - 1);
     }
   }
 
