@@ -120,6 +120,7 @@ chaos-leases: build
 chaos-slurm: slurm
 	$(CARGO) build --locked --workspace
 	cd tests/slurm && ROTA_BINARY=../../target/debug/rota python3 -W error::ResourceWarning -m unittest engine
+	$(CARGO) nextest run --workspace --locked --run-ignored only -E 'test(workers_in_allocations_of_slurm)'
 	ROTA_BINARY=target/debug/rota python3 tests/slurm/crowd.py --jobs 200 --seed $(SEED)
 	ROTA_BINARY=target/debug/rota python3 tests/slurm/accidents.py --rounds 50 --seed $(SEED)
 

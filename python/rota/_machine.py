@@ -11,7 +11,7 @@ from ._decoding import Record
 GpuState = Literal["free", "shared", "full", "stranger", "drained", "lost"]
 """Whose a GPU is; a stranger's is used by a process that Rota did not start."""
 
-Scope = Literal["read", "submit", "admin"]
+Scope = Literal["worker", "read", "submit", "admin"]
 """What a token allows: to look, to submit and act on one's own jobs, to do everything."""
 
 

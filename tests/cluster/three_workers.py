@@ -1,11 +1,12 @@
 """Three workers in network namespaces, as on three machines: gangs, a node that is cut off and comes back, and callers that are refused.
 
-    python3 tests/cluster/three_workers.py target/debug/rota
+    python3 tests/cluster/three_workers.py target/debug/rota [--cut-seconds 60]
 
 Needs root and `ip`; makes a bridge and three namespaces, and removes them. Trains with PyTorch where `/usr/bin/python3` has it. Everything
 is stopped by its process id.
 """
 
+import argparse
 import contextlib
 import json
 import os
@@ -83,8 +84,8 @@ class Network:
 class Cluster:
     """A daemon and its three workers."""
 
-    def __init__(self, rota, folder, network):
-        self.rota, self.folder, self.network = rota, folder, network
+    def __init__(self, rota, folder, network, cut_seconds):
+        self.rota, self.folder, self.network, self.cut_seconds = rota, folder, network, cut_seconds
         self.state, self.workers = os.path.join(folder, "state"), {}
         self.settings = os.path.join(folder, "rota.toml")
         with open(self.settings, "w") as settings:
@@ -223,15 +224,19 @@ def check_cut(cluster):
         if job not in there:
             assert cluster.until_state(job, "failed")["exit_code"] == 7
     until("the jobs on berta to end there", lambda: len(lines(ran)) == 12)
+    time.sleep(max(0.0, cluster.cut_seconds - (time.monotonic() - began)))
     assert all(cluster.job(job)["state"] in ("starting", "running") for job in there), "an end was guessed"
     refused = subprocess.run([cluster.rota, "node", "forget", "anna", "--state", cluster.state], capture_output=True, text=True)
     assert refused.returncode == 1 and "connected" in refused.stderr, refused
+    cut = time.monotonic() - began
     cluster.network.mend("berta")
     for job in there:
         assert cluster.until_state(job, "failed")["exit_code"] == 7
     until("all GPUs to be free", lambda: len(cluster.gpus("free")) == 6)
     assert len(lines(ran)) == 12, f"something ran twice: {lines(ran)}"
-    print(f"node cut off: seen after {seen:.1f} s with lost_after {LOST_AFTER_SECONDS} s; its ends arrived when it was back")
+    back = time.monotonic() - began - cut
+    told = f"its ends arrived {back:.1f} s after it was back, and nothing ran twice"
+    print(f"node cut off for {cut:.0f} s: seen after {seen:.1f} s with lost_after {LOST_AFTER_SECONDS} s; {told}")
 
 
 def check_restarts(cluster):
@@ -363,6 +368,10 @@ def check_refusals(cluster):
         else:
             assert process.wait() == code
         process.wait()
+    own = cluster.call("token", "create", "--name", "emils", "--scope", "worker").split()[1]
+    assert "accepted" in hello(cluster, token=own, name="emil")
+    cluster.call("token", "revoke", "emils")
+    assert "was revoked" in hello(cluster, token=own, name="emil")["refused"]["reason"]
     assert "accepted" in hello(cluster, wall_ms=int(time.time() * 1000) - 600_000)
     until("a warning about clocks", lambda: "clock of node dora is 600 s behind" in cluster.call("status"))
 
@@ -373,12 +382,16 @@ def main():
         print("three_workers: not run: it needs root and `ip` to make network namespaces")
         return 1 if os.environ.get("CI") == "true" else 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    rota = os.path.abspath(sys.argv[1])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rota")
+    parser.add_argument("--cut-seconds", type=float, default=0.0, help="how long a node is cut off, at least")
+    options = parser.parse_args()
+    rota = os.path.abspath(options.rota)
     network = Network()
     try:
         # The nodes of a gang share the folder, as they would share a file system.
         with tempfile.TemporaryDirectory(prefix="rota-cluster-") as folder:
-            cluster = Cluster(rota, folder, network)
+            cluster = Cluster(rota, folder, network, options.cut_seconds)
             try:
                 for check in [check_gpus, check_job, check_gang, check_cut, check_restarts, check_saved, check_forget, check_home, check_refusals]:
                     began = time.monotonic()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -36,6 +39,18 @@ time_limit_seconds = 1800.0
 """
 
 
+class SocketConnection(http.client.HTTPConnection):
+    """Speaks with the daemon over its socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=60)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
 class Daemon:
     """`rota up --engine slurm` with virtual GPUs on the nodes. Leaving the `with` block ends it and all that it has started."""
 
@@ -64,6 +79,8 @@ class Daemon:
 
     def start(self) -> None:
         """Starts it and waits until it can be spoken to."""
+        if self.process is not None:
+            self.kill()
         log = (self.folder / "daemon.log").open("a")
         self.process = subprocess.Popen(
             [
@@ -91,7 +108,8 @@ class Daemon:
         """Ends the daemon; jobs run on."""
         if self.process is None:
             return
-        self.process.send_signal(number)
+        if self.process.poll() is None:
+            self.process.send_signal(number)
         self.process.wait(60)
         self.process.stdout.close()
         self.process = None
@@ -134,6 +152,12 @@ class Daemon:
             told = {number: (job["state"], job["reason"]) for number, job in self.jobs().items()}
             raise AssertionError(f"not over after {seconds} s: {told}\n{self.report()}")
         return self.jobs()
+
+    def events(self, job: int) -> list[dict]:
+        """What happened to a job, in order."""
+        with contextlib.closing(SocketConnection(str(self.state / "rota.sock"))) as connection:
+            connection.request("GET", f"/api/v1/jobs/{job}/events")
+            return json.loads(connection.getresponse().read())
 
     def requests(self) -> list[str]:
         """The arguments of each `sbatch` that asked for an allocation."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import unittest
 from collections.abc import Callable
@@ -83,6 +84,56 @@ class AccidentTest(unittest.TestCase):
         job = daemon.submit("-g", "1", "--gpu-type", "k80", "--", "true")
         self.assertTrue(Cluster.wait_for(lambda: words in self.reason(daemon, job), 60), self.reason(daemon, job))
         self.assertEqual(len(daemon.requests()), 1)
+
+    def test_a_limit_of_the_account_is_told_in_slurms_word(self) -> None:
+        with self.daemon() as daemon:
+            other = ["sbatch", "--parsable", "-o", "/dev/null", "--gres=gpu:k80:2", "--wrap", "sleep 600"]
+            stranger = self.cluster.call(other).strip()
+            self.addCleanup(self.cluster.call, ["scancel", stranger], check=False)
+            self.assertTrue(Cluster.wait_for(lambda: "RUNNING" in self.cluster.squeue("%T"), 60))
+            # Without accounting Slurm has no such limits: its word for what it waits for is another.
+            real = f"{shutil.which('squeue')} \"$@\" | sed 's/Resources/AssocGrpGRES/; s/Priority/AssocGrpGRES/'"
+            daemon.recorded.replace("squeue", real)
+            job = daemon.submit("-g", "2", "--gpu-type", "k80", "--", "true")
+            self.assertTrue(Cluster.wait_for(lambda: "waits for AssocGrpGRES" in self.reason(daemon, job), 60), self.reason(daemon, job))
+            self.assertEqual(len(daemon.requests()), 1)
+
+    def test_a_state_directory_that_the_nodes_do_not_see_is_told_and_not_asked_for_in_a_loop(self) -> None:
+        with self.daemon() as daemon:
+            program = (
+                "import os, sys; *options, script = sys.argv[1:]\n"
+                "if options:\n"
+                f"    text = open(script).read().replace({str(daemon.state)!r}, '/nowhere')\n"
+                "    script = script + '.elsewhere'; open(script, 'w').write(text)\n"
+                f"os.execv({shutil.which('sbatch')!r}, ['sbatch', *options, script])"
+            )
+            daemon.recorded.replace("sbatch", f"exec /usr/bin/python3 -c \"{program}\" \"$@\"")
+            daemon.submit("-g", "1", "--gpu-type", "k80", "--", "true")
+
+            def told() -> bool:
+                return "ended before its workers had joined" in daemon.rota("status")
+
+            self.assertTrue(Cluster.wait_for(told, 60), daemon.report())
+            self.assertIn("the state directory must be seen", daemon.rota("status"))
+            self.assertEqual(len(daemon.requests()), 1)
+
+    def test_rota_down_gives_back_what_no_job_needs(self) -> None:
+        with Daemon(self.cluster, idle=600.0) as daemon:
+            done = daemon.submit("-g", "1", "--gpu-type", "p100", "--", "true")
+            daemon.wait_over([done], 60)
+            running = daemon.submit("-g", "2", "--gpu-type", "k80", "--", "sleep", "600")
+            self.assertTrue(Cluster.wait_for(lambda: daemon.jobs()[running]["state"] == "running", 60))
+            waiting = daemon.submit("-g", "2", "--gpu-type", "k80", "--", "true")
+            self.assertTrue(Cluster.wait_for(lambda: "Slurm job" in self.reason(daemon, waiting), 60), daemon.allocations())
+            self.assertEqual(len(daemon.allocations()), 3)
+            daemon.rota("down")
+            daemon.process.wait(60)
+            self.assertTrue(Cluster.wait_for(lambda: len(daemon.allocations()) == 1, 60), daemon.allocations())
+            self.assertIn("k1", daemon.allocations()[0], "the allocation with a job stays with it")
+            daemon.start()
+            self.assertEqual(daemon.jobs()[running]["state"], "running")
+            daemon.rota("cancel", str(running), str(waiting), "--yes")
+            daemon.wait_over([running, waiting], 60)
 
     def test_what_is_wrong_with_slurm_is_said_at_the_start(self) -> None:
         def without(name: str) -> Callable[[Daemon], None]:

@@ -39,7 +39,7 @@ mod executors;
 mod leases;
 mod ports;
 
-use executors::{Executors, open_executor};
+use executors::{Executors, keep_allocations, leave_allocations, open_executor};
 use leases::{open_leases, serve_leases};
 use ports::Ports;
 
@@ -239,13 +239,12 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     let (learned, believed) = (site.learned.clone(), site.estimates.clone());
     forecast::forecaster::start(Arc::clone(&board), site.archives.another()?, inbox.clone(), learned, believed)
         .map_err(doing("forecasts"))?;
-    if let (Some(slurm), Some(workers), Some((address, token_file))) = (slurm, workers, workers_port.clone()) {
-        slurm.keep(workers, address, token_file, program, Arc::clone(&board), inbox.clone())?;
-    }
+    let allocations = keep_allocations(slurm, workers, &workers_port, program, &board, &inbox)?;
     ready(&Ready { socket: socket.clone(), http, watchmen, workers: workers_port, gpus: devices.len(), driver });
     let ran = run(&mut session);
     site.simulations.stop_all();
     ran?;
+    leave_allocations(allocations, &board);
     clear_away(&socket, &state_dir, &site, runtime);
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::http::connections::raise_files;
 use crate::machine::monitor::{Source, VIRTUAL_BUSY_PERCENT, VIRTUAL_MEMORY_SHARE};
 use crate::server::local_settings;
-use rota_exec::{DeviceLook, JoinToken, ProcessOwner, WorkError, WorkerSettings};
+use rota_exec::{DeviceLook, JoinToken, ProcessOwner, PruneRule, WorkError, WorkerSettings};
 use rota_gpu::{Device, Load};
 use std::collections::HashMap;
 use std::io;
@@ -38,6 +38,8 @@ pub struct WorkerOptions {
     pub address: Option<IpAddr>,
     /// The program that supervises jobs when called with `__supervise DIR`.
     pub program: PathBuf,
+    /// How long the directories of runs that are over are kept here, in days.
+    pub keep_days: f64,
     /// Where remarks for people go.
     pub remark: Box<dyn Fn(&str)>,
 }
@@ -95,6 +97,7 @@ pub fn work(options: WorkerOptions) -> Result<(), WorkerError> {
         is_in_allocation: options.is_in_allocation,
         look: Box::new(look),
         look_every: Duration::from_secs_f64(config.gpus.look_seconds),
+        prune: PruneRule::keeping(Duration::from_secs_f64(options.keep_days * 86_400.0)),
         remark: options.remark,
     })?;
     Ok(())

@@ -41,7 +41,8 @@ mod workers;
 pub use composite::CompositeExecutor;
 pub use executor::*;
 pub use workers::{
-    JoinToken, Looker, WorkError, WorkerExecutor, WorkerIdentity, WorkerSettings, WorkersHandle, WorkersSettings, work,
+    JoinJudge, JoinToken, Looker, PruneRule, WorkError, WorkerExecutor, WorkerIdentity, WorkerSettings, WorkersHandle,
+    WorkersSettings, work,
 };
 
 pub use local::confinement::cgroup::cgroup_root;

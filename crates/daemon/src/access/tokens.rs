@@ -28,6 +28,8 @@ const USED_EVERY_NS: i64 = 60_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
+    /// The holder may join `rota worker`s to the queue, and do nothing else.
+    Worker,
     /// The holder may read everything and change nothing.
     Read,
     /// The holder may submit jobs, and change the owner's jobs.
@@ -38,7 +40,8 @@ pub enum Scope {
 
 impl Scope {
     /// All scopes, by name.
-    pub const ALL: [(&'static str, Self); 3] = [("read", Self::Read), ("submit", Self::Submit), ("admin", Self::Admin)];
+    pub const ALL: [(&'static str, Self); 4] =
+        [("worker", Self::Worker), ("read", Self::Read), ("submit", Self::Submit), ("admin", Self::Admin)];
 
     /// The scope's name.
     pub fn word(self) -> &'static str {
@@ -112,8 +115,18 @@ impl Default for Tokens {
 }
 
 impl Tokens {
-    /// The token with this text, if it is good at this moment.
+    /// The token with this text, if it lets a caller in at this moment. A worker's token does not.
     pub fn find(&self, token: &str, now_ns: i64) -> Option<Arc<Token>> {
+        self.good(token, now_ns).filter(|token| token.scope != Scope::Worker)
+    }
+
+    /// Whether workers may join by this token at this moment.
+    pub fn admits_worker(&self, token: &str, now_ns: i64) -> bool {
+        let token = self.good(token, now_ns).filter(|token| token.scope == Scope::Worker);
+        token.inspect(|token| _ = token.note_use(now_ns)).is_some()
+    }
+
+    fn good(&self, token: &str, now_ns: i64) -> Option<Arc<Token>> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.get(&hash(token)).filter(|token| !token.is_expired(now_ns)).cloned()
     }
@@ -298,6 +311,20 @@ mod tests {
         assert!(tokens.find(&text, 10).is_none() && tokens.find("rota_", 0).is_none());
         tokens.remove(7);
         assert!(!tokens.is_good(&found, 0) && tokens.find(&text, 0).is_none());
+    }
+
+    #[test]
+    fn a_workers_token_joins_workers_and_lets_no_caller_in() {
+        let tokens = Tokens::default();
+        let mint = |scope| Token::mint(0, "root".to_owned(), "berta".to_owned(), scope, (5, Some(10))).unwrap();
+        let ((worker, secret), (admin, other)) = (mint(Scope::Worker), mint(Scope::Admin));
+        tokens.insert(Token { id: 1, ..worker });
+        tokens.insert(Token { id: 2, ..admin });
+        assert!(tokens.admits_worker(&secret, 9) && !tokens.admits_worker(&secret, 10), "until its moment");
+        assert!(tokens.find(&secret, 9).is_none());
+        assert!(tokens.find(&other, 9).is_some() && !tokens.admits_worker(&other, 9), "a caller's token joins no worker");
+        tokens.remove(1);
+        assert!(!tokens.admits_worker(&secret, 9));
     }
 
     #[test]

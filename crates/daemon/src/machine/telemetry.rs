@@ -403,18 +403,20 @@ impl<P: Platform> LiveWorld<P> {
     /// The machines that have these GPUs, and the daemon's own.
     fn nodes_of(&self, gpus: &[api::Gpu], state: &State) -> Vec<api::NodeView> {
         let machine = &self.devices.machine;
+        let mut own = HashMap::<&str, (u64, Vec<u64>)>::new();
+        for gpu in gpus {
+            let (count, jobs) = own.entry(&gpu.node).or_default();
+            *count += 1;
+            jobs.extend(&gpu.jobs);
+        }
         let mut nodes = Vec::new();
         for (node, is_up) in machine.cluster.nodes.iter().zip(&state.nodes_up) {
-            let own = gpus.iter().filter(|gpu| gpu.node == node.name).collect::<Vec<_>>();
             // The last is that of the processors.
-            if own.is_empty() {
-                continue;
-            }
-            let mut jobs = own.iter().flat_map(|gpu| gpu.jobs.iter().copied()).collect::<Vec<_>>();
+            let Some((gpus, mut jobs)) = own.remove(node.name.as_str()) else { continue };
             jobs.sort_unstable();
             jobs.dedup();
             let (name, is_home) = (node.name.clone(), node.name == machine.host);
-            nodes.push(api::NodeView { name, gpus: own.len() as u64, answers: *is_up, is_home, jobs });
+            nodes.push(api::NodeView { name, gpus, answers: *is_up, is_home, jobs });
         }
         nodes
     }

@@ -1,13 +1,17 @@
 //! Puts the executors of a daemon together: its own machine, and other machines where the site wants them.
 
 use super::{ServeError, doing};
+use crate::clock::wall_ns;
 use crate::config::Config;
+use crate::machine::platform::Message;
 use crate::slurm;
+use crate::view::board::Board;
 use rota_exec::{CompositeExecutor, EventSink, LocalExecutor, LocalSettings, WorkerExecutor, WorkersHandle, WorkersSettings};
 use rota_gpu::{ComputeModes, Device};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// Where workers connect to, and the token file that they need.
@@ -25,6 +29,28 @@ pub(super) struct Executors {
     pub slurm: Option<slurm::Slurm>,
 }
 
+/// Keeps allocations of Slurm from now on, where the site wants it.
+pub(super) fn keep_allocations(
+    slurm: Option<slurm::Slurm>,
+    workers: Option<WorkersHandle>,
+    workers_port: &WorkersPort,
+    program: PathBuf,
+    board: &Arc<Board>,
+    inbox: &Sender<Message>,
+) -> Result<Option<slurm::KeeperThread>, ServeError> {
+    let (Some(slurm), Some(workers), Some((address, token_file))) = (slurm, workers, workers_port.clone()) else {
+        return Ok(None);
+    };
+    slurm.keep(workers, address, token_file, program, Arc::clone(board), inbox.clone()).map(Some)
+}
+
+/// Gives back what no job needs, if the daemon was ended by hand. One that is started again soon finds its allocations as they were.
+pub(super) fn leave_allocations(allocations: Option<slurm::KeeperThread>, board: &Board) {
+    if let Some(allocations) = allocations.filter(|_| board.read().is_down_asked) {
+        allocations.close();
+    }
+}
+
 /// The executor of this machine, with these GPUs, and of workers. Jobs ask about their leases at an address of this machine.
 pub(super) fn open_executor(
     settings: LocalSettings,
@@ -32,6 +58,7 @@ pub(super) fn open_executor(
     (devices, modes): (&[Device], Box<dyn ComputeModes + Send>),
     leases: SocketAddr,
     sink: &EventSink,
+    board: &Arc<Board>,
 ) -> Result<Executors, ServeError> {
     let state_dir = settings.state_dir.clone();
     let slurm = slurm::open(config, &state_dir)?;
@@ -43,7 +70,9 @@ pub(super) fn open_executor(
             first_index: devices.iter().map(|device| device.index + 1).max().unwrap_or(0),
             leases: Some(leases),
         };
-        let workers = WorkerExecutor::new(settings, Arc::clone(sink)).map_err(doing("workers"))?;
+        let board = Arc::clone(board);
+        let judge = Arc::new(move |token: &str| board.tokens.admits_worker(token, wall_ns()));
+        let workers = WorkerExecutor::new(settings, Arc::clone(sink)).map_err(doing("workers"))?.admitting(judge);
         slurm::keep_port(config, &state_dir, workers.address()).map_err(doing("workers"))?;
         Ok(workers)
     };

@@ -4,8 +4,10 @@
 //! allocation or is cancelled; after a failure the next request waits longer each time, so that nothing is submitted in a loop.
 
 use super::demand::{Need, Supply, UNTYPED, shapes};
+use super::keeper_thread::KeeperThread;
 use super::nodes::is_promise;
-use crate::api::{GpuState, JobState};
+use super::occupancy::{busy_nodes, needs, nodes_of_jobs_that_do_not_save};
+use crate::api::GpuState;
 use crate::config::SlurmEngine;
 use crate::machine::platform::Message;
 use crate::view::board::{Board, View};
@@ -17,7 +19,7 @@ use rota_exec::{ExecutorEvent, NodeName, WorkersHandle};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The warning about nodes, which the queue writes.
@@ -104,7 +106,9 @@ impl Keeper {
     }
 
     /// Starts the thread. It ends with the daemon.
-    pub fn start(mut self) -> std::io::Result<()> {
+    pub fn start(mut self) -> std::io::Result<KeeperThread> {
+        let (close, closed) = std::sync::mpsc::channel();
+        let (done, is_done) = std::sync::mpsc::channel();
         std::thread::Builder::new().name("slurm".to_owned()).spawn(move || {
             let mut seen = u64::MAX;
             loop {
@@ -114,11 +118,35 @@ impl Keeper {
                     if std::mem::replace(&mut seen, told) != told {
                         self.ask();
                     }
-                    std::thread::sleep(GLANCE.min(self.parts.client.pause()));
+                    match closed.recv_timeout(GLANCE.min(self.parts.client.pause())) {
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Err(RecvTimeoutError::Disconnected) => return,
+                        Ok(()) => {
+                            self.give_back_the_unused();
+                            // Whoever waits may have lost patience.
+                            _ = done.send(());
+                            return;
+                        }
+                    }
                 }
             }
         })?;
-        Ok(())
+        Ok(KeeperThread::new(close, is_done))
+    }
+
+    /// The daemon ends for good: gives back allocations without jobs, and takes back requests that wait.
+    fn give_back_the_unused(&mut self) {
+        let busy = busy_nodes(&self.parts.board.read());
+        let is_busy = |number: u64| busy.iter().any(|node| node.ends_with(&format!(".a{number}")));
+        let unused = self.book.allocations().iter().filter_map(|allocation| match &allocation.stage {
+            AllocationStage::Waiting { job } | AllocationStage::Running { job, .. } => Some((allocation.number, job.clone())),
+            AllocationStage::Intended | AllocationStage::Ended { .. } => None,
+        });
+        for (number, job) in unused.filter(|(number, _)| !is_busy(*number)).collect::<Vec<_>>() {
+            self.remember(|book| book.give_back(number));
+            // One that stays is in the book, and is given back by the next daemon.
+            _ = self.parts.client.cancel(&job);
+        }
     }
 
     /// Looks at Slurm's queue, and does what follows from it.
@@ -509,33 +537,6 @@ impl Keeper {
 fn reason_of(allocation: &Allocation) -> String {
     let word = if allocation.reason.is_empty() { "it is over" } else { &allocation.reason };
     format!("Slurm allocation {}: {word}", allocation.number)
-}
-
-/// What the waiting jobs need, in the order in which they came.
-fn needs(view: &View) -> Vec<Need> {
-    let could_start = |record: &&Arc<crate::store::record::JobRecord>| {
-        record.state == JobState::Waiting
-            && record.not_before.is_none()
-            && record.spec.ask.gpus > 0
-            && record.spec.ask.gpu_ids.is_empty()
-            && !record.spec.ask.after.iter().any(|after| view.jobs.contains_key(&after.id))
-    };
-    let need = |record: &Arc<crate::store::record::JobRecord>| {
-        let ask = &record.spec.ask;
-        Need { gpus: ask.gpus, kinds: ask.gpu_types.clone() }
-    };
-    view.jobs.values().filter(could_start).map(need).collect()
-}
-
-/// The nodes on whose GPUs there are jobs.
-fn busy_nodes(view: &View) -> HashSet<String> {
-    view.gpus.iter().filter(|gpu| !gpu.jobs.is_empty()).map(|gpu| gpu.node.clone()).collect()
-}
-
-/// The nodes on which there are jobs that begin anew when they are ended.
-fn nodes_of_jobs_that_do_not_save(view: &View) -> HashSet<String> {
-    let saves = |job: &u64| view.jobs.get(job).is_some_and(|record| record.spec.ask.preemptible);
-    view.gpus.iter().filter(|gpu| !gpu.jobs.iter().all(saves)).map(|gpu| gpu.node.clone()).collect()
 }
 
 fn now() -> u64 {

@@ -5,13 +5,16 @@
 
 pub(crate) mod demand;
 mod keeper;
+mod keeper_thread;
 pub(crate) mod nodes;
+mod occupancy;
 
 use crate::config::{Config, EngineKind};
 use crate::machine::platform::Message;
 use crate::server::ServeError;
 use crate::view::board::Board;
 use keeper::{Keeper, KeeperParts};
+pub(crate) use keeper_thread::KeeperThread;
 use rota_exec::slurm::{SlurmClient, SlurmNode};
 use rota_exec::{Node, WorkersHandle};
 use std::io;
@@ -56,7 +59,7 @@ impl Slurm {
         nodes::promised(&self.nodes)
     }
 
-    /// Keeps allocations from now on.
+    /// Keeps allocations from now on, until the thread is closed or the daemon ends.
     pub fn keep(
         self,
         workers: WorkersHandle,
@@ -65,7 +68,7 @@ impl Slurm {
         program: PathBuf,
         board: Arc<Board>,
         inbox: Sender<Message>,
-    ) -> Result<(), ServeError> {
+    ) -> Result<KeeperThread, ServeError> {
         let host = match self.settings.address.as_str() {
             "" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
             host => host.to_owned(),

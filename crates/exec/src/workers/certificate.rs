@@ -104,7 +104,14 @@ impl JoinToken {
         Some(Self { secret: secret.to_owned(), fingerprint: bytes })
     }
 
-    fn to_text(&self) -> String {
+    /// The same daemon by another secret.
+    #[must_use]
+    pub fn with_secret(self, secret: &str) -> Self {
+        Self { secret: secret.to_owned(), ..self }
+    }
+
+    /// What a token file says.
+    pub fn to_text(&self) -> String {
         format!("{FORM} {} sha256:{}\n", self.secret, hex(&self.fingerprint))
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use super::certificate::WorkerIdentity;
 use super::home::{HomeNode, HomeRuns, SharedExecutor};
-use super::hub::Hub;
+use super::hub::{Hub, JoinJudge};
 use super::listener::Listener;
 use super::runner::{Input, Outbox, Runner};
 use crate::executor::{
@@ -156,6 +156,13 @@ impl WorkerExecutor {
     /// Whether a run was started or adopted here and has not ended.
     pub(crate) fn is_under_way(&self, run: RunKey) -> bool {
         self.hub.is_under_way(run)
+    }
+
+    /// The same, which also lets in workers by tokens that are good as long as the judge says so.
+    #[must_use]
+    pub fn admitting(self, judge: JoinJudge) -> Self {
+        _ = self.hub.judge.set(judge);
+        self
     }
 
     /// What other threads may ask of the workers.

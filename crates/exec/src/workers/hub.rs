@@ -7,14 +7,15 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::gang::{PartState, RemoteRun, launch_variables, resolve};
 use super::home::HomeNode;
 use super::known_nodes::{KnownNode, KnownNodes};
+use super::listening_clock::ListeningClock;
 use super::mirror::Mirror;
 use super::nodes::{Link, NodeEntry, check_join};
 use super::protocol::{FromWorker, HeldState, Hello, ToWorker};
@@ -24,12 +25,19 @@ use crate::executor::{
 
 /// Clocks that differ by more than this are told of.
 const CLOCKS_APART: Duration = Duration::from_secs(5);
+/// How often it is noted that the daemon listens, within bounds.
+const TICK_MIN: Duration = Duration::from_millis(20);
+const TICK_MAX: Duration = Duration::from_millis(500);
 
-/// The addresses of both ends of a connection.
-#[derive(Clone, Copy)]
-pub(super) struct ConnectionEnds {
+/// Says whether a secret that is not that of the token file lets a worker in.
+pub type JoinJudge = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// A connection of a worker: the addresses of both ends, and how the worker was let in.
+pub(super) struct Connection {
     pub(super) worker: IpAddr,
     pub(super) daemon: IpAddr,
+    /// The token, if it was not the secret of the token file.
+    pub(super) token: Option<String>,
 }
 
 /// What a connection is given when its worker has joined.
@@ -62,7 +70,8 @@ pub(super) struct Hub {
     pub(super) lost_after: Duration,
     /// The lowest number that a GPU of a worker may have.
     first_index: u32,
-    began: Instant,
+    pub(super) clock: ListeningClock,
+    pub(super) judge: OnceLock<JoinJudge>,
 }
 
 impl Hub {
@@ -85,12 +94,14 @@ impl Hub {
             held: HashMap::new(),
             address: None,
             daemon_address: None,
+            token: None,
             clock_behind_ns: 0,
             home: None,
         });
         let table = Table { nodes: entries.collect(), known, ..Table::default() };
         let mirror = Mirror::new(state_dir.join("jobs"));
-        Ok(Self { table: Mutex::new(table), sink, state_dir, mirror, lost_after, first_index, began: Instant::now() })
+        let clock = ListeningClock::new((lost_after / 10).clamp(TICK_MIN, TICK_MAX));
+        Ok(Self { table: Mutex::new(table), sink, state_dir, mirror, lost_after, first_index, clock, judge: OnceLock::new() })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
@@ -99,11 +110,6 @@ impl Hub {
 
     pub(super) fn tell(&self, event: ExecutorEvent) {
         (self.sink)(event);
-    }
-
-    /// The hub's clock.
-    pub(super) fn now_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     pub(super) fn inventory(&self) -> Vec<Node> {
@@ -147,6 +153,7 @@ impl Hub {
             held: HashMap::new(),
             address: None,
             daemon_address: None,
+            token: None,
             clock_behind_ns: 0,
             home: Some(home),
         });
@@ -154,7 +161,7 @@ impl Hub {
     }
 
     /// Takes in a worker that has connected, or says why not.
-    pub(super) fn join(&self, hello: Hello, ends: ConnectionEnds, wall_ms: i64) -> Result<Joined, String> {
+    pub(super) fn join(&self, hello: Hello, connection: Connection, wall_ms: i64) -> Result<Joined, String> {
         let mut table = self.lock();
         let name = NodeName::new(&hello.name);
         check_join(&table, &hello, &name)?;
@@ -162,7 +169,7 @@ impl Hub {
         table.known.number(&mut devices, self.first_index);
         table.links += 1;
         let (number, (sender, outgoing)) = (table.links, unbounded_channel());
-        let heard_ms = Arc::new(AtomicU64::new(self.now_ms()));
+        let heard_ms = Arc::new(AtomicU64::new(self.clock.now_ms()));
         let behind_ms = wall_ms - hello.wall_ms;
         let held = hello.runs.into_iter().map(|held| (held.run, (held.identity, held.state))).collect();
         let entry = NodeEntry {
@@ -175,8 +182,9 @@ impl Hub {
             link: Some(Link { number, sender }),
             heard_ms: Arc::clone(&heard_ms),
             held,
-            address: Some(hello.address.unwrap_or(ends.worker)),
-            daemon_address: Some(ends.daemon),
+            address: Some(hello.address.unwrap_or(connection.worker)),
+            daemon_address: Some(connection.daemon),
+            token: connection.token,
             clock_behind_ns: if behind_ms.unsigned_abs() > 1000 { behind_ms * 1_000_000 } else { 0 },
             home: None,
         };
@@ -266,14 +274,26 @@ impl Hub {
         }
     }
 
+    /// Whether a token lets workers in.
+    pub(super) fn admits(&self, token: &str) -> bool {
+        self.judge.get().is_some_and(|admits| admits(token))
+    }
+
+    /// Cuts the connections of workers whose token was revoked or has ended.
+    pub(super) fn cut_revoked(&self) {
+        for node in &mut self.lock().nodes {
+            if node.token.as_ref().is_some_and(|token| !self.admits(token)) {
+                node.link = None;
+            }
+        }
+    }
+
     /// Looks for nodes of which nothing was heard for too long.
     pub(super) fn look_for_lost(&self) {
         let mut table = self.lock();
-        let now_ms = self.now_ms();
-        let after_ms = u64::try_from(self.lost_after.as_millis()).unwrap_or(u64::MAX);
-        let silent_ms = |node: &NodeEntry| now_ms.saturating_sub(node.heard_ms.load(Ordering::Relaxed));
-        let is_silent = |node: &NodeEntry| node.home.is_none() && !node.is_told_gone && silent_ms(node) > after_ms;
-        let lost = table.nodes.iter().filter(|node| is_silent(node)).map(|node| node.name.clone()).collect::<Vec<_>>();
+        let is_silent = |node: &NodeEntry| self.clock.is_silent(node.heard_ms.load(Ordering::Relaxed), self.lost_after);
+        let is_lost = |node: &&NodeEntry| node.home.is_none() && !node.is_told_gone && is_silent(node);
+        let lost = table.nodes.iter().filter(is_lost).map(|node| node.name.clone()).collect::<Vec<_>>();
         for name in lost {
             if let Some(node) = table.nodes.iter_mut().find(|node| node.name == name) {
                 (node.link, node.answers, node.is_told_gone) = (None, false, true);

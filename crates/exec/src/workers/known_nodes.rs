@@ -2,7 +2,7 @@
 //! keeps its number.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rota_gpu::Device;
@@ -33,6 +33,9 @@ pub(super) struct KnownNodes {
     /// Runs that were given up with their nodes, by node: what is left of them is killed when the node is back.
     #[serde(default)]
     pub(super) given_up: Vec<(String, RunKey, RunIdentity)>,
+    /// The file as it was written last.
+    #[serde(skip)]
+    written: Vec<u8>,
 }
 
 impl KnownNodes {
@@ -47,13 +50,19 @@ impl KnownNodes {
         }
     }
 
-    /// Writes the file, whole or not at all.
-    pub(super) fn write(&self, state_dir: &Path) -> io::Result<()> {
+    /// Writes the file, whole or not at all, if it would not be as it is: workers that come back are no news.
+    pub(super) fn write(&mut self, state_dir: &Path) -> io::Result<()> {
         let (path, prepared): (PathBuf, PathBuf) = (state_dir.join(FILE), state_dir.join("nodes.json.new"));
-        let file = std::fs::File::create(&prepared)?;
-        serde_json::to_writer_pretty(&file, self)?;
+        let bytes = serde_json::to_vec(self)?;
+        if bytes == self.written {
+            return Ok(());
+        }
+        let mut file = std::fs::File::create(&prepared)?;
+        file.write_all(&bytes)?;
         file.sync_all()?;
-        std::fs::rename(prepared, path)
+        std::fs::rename(prepared, path)?;
+        self.written = bytes;
+        Ok(())
     }
 
     /// Gives devices the numbers that they had before, and new ones the next that are free. Numbers below `first` belong to the
@@ -83,6 +92,23 @@ mod tests {
 
     fn devices(node: &str) -> Vec<Device> {
         Virtual::on_node(&parse_virtual("a100:2").unwrap(), node).list().unwrap()
+    }
+
+    #[test]
+    fn what_is_known_already_is_not_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut known = KnownNodes::default();
+        let mut one = devices("one");
+        known.number(&mut one, 0);
+        known.write(folder.path()).unwrap();
+        let file = folder.path().join(FILE);
+        std::fs::remove_file(&file).unwrap();
+        known.number(&mut one, 0);
+        known.write(folder.path()).unwrap();
+        assert!(!file.exists(), "the same node has come back");
+        known.number(&mut devices("two"), 0);
+        known.write(folder.path()).unwrap();
+        assert!(file.exists());
     }
 
     #[test]

@@ -2,28 +2,29 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
-use tokio::time::{Instant, interval, timeout};
+use tokio::sync::mpsc::{Permit, Sender, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::certificate::WorkerIdentity;
 use super::frame;
-use super::hub::{ConnectionEnds, Hub, Joined};
+use super::hub::{Connection, Hub, Joined};
 use super::protocol::{FRAME_BYTES_MAX, FromWorker, HELLO_BYTES_MAX, Hello, PROTOCOL, ToWorker, TunnelPiece, Welcome};
 use super::tunnel;
 use crate::executor::NodeName;
 
 /// How long a caller may take to say who it is.
 const HELLO_WITHIN: Duration = Duration::from_secs(20);
-/// How often the caller is told what was seen on GPUs.
-const TELL_LOOKS_EVERY: Duration = Duration::from_millis(100);
+/// How often the caller is told what was seen on the GPUs of all nodes: as often as the GPUs of its own machine are looked at.
+const TELL_LOOKS_EVERY: Duration = Duration::from_millis(500);
 /// Callers at once that have not said who they are.
 const STRANGERS_MAX: usize = 64;
 /// Messages that wait to be taken in before workers are made to wait.
@@ -36,6 +37,8 @@ type Heard = (NodeName, u64, FromWorker);
 pub(super) struct Listener {
     /// Ends with the listener.
     runtime: Option<Runtime>,
+    /// The thread that looks for lost nodes ends with this.
+    _watch: std::sync::mpsc::Sender<()>,
 }
 
 struct Gate {
@@ -66,26 +69,41 @@ impl Listener {
                 taken_by.hear(&node, number, message);
             }
         })?;
-        let watcher = Arc::clone(&hub);
+        let listening = Arc::clone(&hub);
         runtime.spawn(async move {
-            let mut ticks = interval((watcher.lost_after / 10).clamp(Duration::from_millis(20), Duration::from_secs(1)));
+            let mut ticks = interval(listening.clock.every());
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                watcher.look_for_lost();
+                listening.clock.tick();
             }
         });
-        let teller = Arc::clone(&hub);
-        runtime.spawn(async move {
-            let mut ticks = interval(TELL_LOOKS_EVERY);
-            loop {
-                ticks.tick().await;
-                teller.pass_looks_on();
-            }
-        });
+        let watch = watch(&hub)?;
         let gate = Arc::new(Gate { identity, hub, heard, leases });
         runtime.spawn(gate.open(listener));
-        Ok(Self { runtime: Some(runtime) })
+        Ok(Self { runtime: Some(runtime), _watch: watch })
     }
+}
+
+/// Looks for lost nodes, and tells what was seen on the others, until what is given back is dropped. Not among the connections, which
+/// may not wait for the table.
+fn watch(hub: &Arc<Hub>) -> io::Result<std::sync::mpsc::Sender<()>> {
+    let (watched, ends) = std::sync::mpsc::channel();
+    let hub = Arc::clone(hub);
+    let every = hub.clock.every().min(TELL_LOOKS_EVERY);
+    let looking = move || {
+        let mut told = std::time::Instant::now();
+        while ends.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+            hub.cut_revoked();
+            hub.look_for_lost();
+            if told.elapsed() >= TELL_LOOKS_EVERY {
+                hub.pass_looks_on();
+                told = std::time::Instant::now();
+            }
+        }
+    };
+    std::thread::Builder::new().name("worker-watch".to_owned()).spawn(looking)?;
+    Ok(watched)
 }
 
 impl Drop for Listener {
@@ -124,8 +142,9 @@ impl Gate {
         stream.set_nodelay(true)?;
         let mut stream = self.identity.acceptor.accept(stream).await?;
         let bytes = frame::read(&mut stream, HELLO_BYTES_MAX).await?;
-        let ends = ConnectionEnds { worker: peer.ip(), daemon: stream.get_ref().0.local_addr()?.ip() };
-        let joined = self.admit(&bytes, ends);
+        let ends = (peer.ip(), stream.get_ref().0.local_addr()?.ip());
+        // A node that is new is written down, which takes the time of the disk.
+        let joined = tokio::task::block_in_place(|| self.admit(&bytes, ends));
         let welcome = match &joined {
             Ok(_) => {
                 Welcome::Accepted { lost_after_ms: self.hub.lost_after.as_millis() as u64, has_leases: self.leases.is_some() }
@@ -142,12 +161,17 @@ impl Gate {
         }
     }
 
-    fn admit(&self, bytes: &[u8], ends: ConnectionEnds) -> Result<Joined, String> {
+    fn admit(&self, bytes: &[u8], (worker, daemon): (IpAddr, IpAddr)) -> Result<Joined, String> {
         let version = env!("CARGO_PKG_VERSION");
         let fields: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| "this is no worker".to_owned())?;
-        if !fields["token"].as_str().is_some_and(|token| self.identity.knows(token)) {
+        let told = fields["token"].as_str().unwrap_or_default();
+        let token = (!self.identity.knows(told)).then(|| told.to_owned());
+        if token.as_ref().is_some_and(|token| !self.hub.admits(token)) {
             let file = self.identity.token_file.file_name().unwrap_or_default().to_string_lossy();
-            return Err(format!("the token is not this daemon's: copy the file `{file}` from its state directory again"));
+            return Err(format!(
+                "the token is not this daemon's, or was revoked: copy the file `{file}` from its state directory again, or make a token \
+                 with `rota token create --scope worker`"
+            ));
         }
         if fields["protocol"] != PROTOCOL {
             let other = fields["version"].as_str().unwrap_or("unknown");
@@ -155,7 +179,7 @@ impl Gate {
         }
         let hello: Hello = serde_json::from_value(fields).map_err(|error| format!("the worker's first message: {error}"))?;
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        self.hub.join(hello, ends, wall.as_millis() as i64)
+        self.hub.join(hello, Connection { worker, daemon, token }, wall.as_millis() as i64)
     }
 
     /// Carries messages both ways until the connection ends or is replaced.
@@ -168,14 +192,13 @@ impl Gate {
         let mut tunnels = HashMap::new();
         let hearing = async {
             while let Ok(bytes) = frame::read(&mut reader, FRAME_BYTES_MAX).await {
-                heard_ms.store(self.hub.now_ms(), Ordering::Relaxed);
+                heard_ms.store(self.hub.clock.now_ms(), Ordering::Relaxed);
                 match frame::decode(&bytes) {
                     Ok(FromWorker::Beat) => {}
                     Ok(FromWorker::Tunnel(piece)) => self.pass_on(&mut tunnels, piece, &answers),
                     Ok(message) => {
-                        if self.heard.send((name.clone(), number, message)).await.is_err() {
-                            return;
-                        }
+                        let Some(seat) = self.seat(&heard_ms, beat).await else { return };
+                        seat.send((name.clone(), number, message));
                     }
                     Err(_) => return,
                 }
@@ -184,6 +207,16 @@ impl Gate {
         tokio::select! {
             () = sending => {}
             () = hearing => {}
+        }
+    }
+
+    /// Waits for room among the messages. A node whose message waits is not silent, though nothing more of it is read.
+    async fn seat(&self, heard_ms: &AtomicU64, beat: Duration) -> Option<Permit<'_, Heard>> {
+        loop {
+            if let Ok(seat) = timeout(beat, self.heard.reserve()).await {
+                return seat.ok();
+            }
+            heard_ms.store(self.hub.clock.now_ms(), Ordering::Relaxed);
         }
     }
 

@@ -33,6 +33,8 @@ pub(super) struct NodeEntry {
     pub(super) address: Option<IpAddr>,
     /// Where this node reaches the daemon's machine.
     pub(super) daemon_address: Option<IpAddr>,
+    /// The token that the worker joined by, if it was not the secret of the token file.
+    pub(super) token: Option<String>,
     /// What must be added to times by the node's clock.
     pub(super) clock_behind_ns: i64,
     /// The daemon's own machine; none for a worker.

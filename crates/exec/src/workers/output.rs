@@ -31,7 +31,9 @@ impl Cursor {
         }
         loop {
             let Some(file) = &self.file else { return Ok(None) };
-            let mut page = vec![0; OUTPUT_BYTES_MAX];
+            // Most looks find nothing new, and a page is made for those that do.
+            let length = usize::try_from(file.metadata()?.len().saturating_sub(self.place.offset)).unwrap_or(OUTPUT_BYTES_MAX);
+            let mut page = vec![0; length.min(OUTPUT_BYTES_MAX)];
             let length = file.read_at(&mut page, self.place.offset)?;
             if length > 0 {
                 page.truncate(length);

@@ -14,27 +14,14 @@ impl Hub {
     }
 
     pub(super) fn start(&self, request: RunRequest) -> Result<(), StartError> {
-        let mut table = self.lock();
         let key = request.run;
-        let refused = |problem: String| StartError::Place { run: key, problem };
-        if request.places.is_empty() {
-            return Err(refused("it has no node".to_owned()));
-        }
-        let mut is_held = table.runs.contains_key(&key) || table.void.contains(&request.identity);
-        for place in &request.places {
-            let node = table.nodes.iter().find(|node| node.name == place.node);
-            let node = node.ok_or_else(|| refused(format!("there is no node {}", place.node)))?;
-            is_held |= node.held.get(&key).is_some_and(|(identity, _)| *identity == request.identity);
-            if !node.answers {
-                return Err(refused(format!("node {} does not answer", place.node)));
-            }
-        }
-        if is_held {
-            return Err(StartError::Duplicate { run: key });
-        }
+        check_start(&self.lock(), &request)?;
+        // Files take their time, and messages of workers do not wait for it.
         self.mirror.begin(&request).map_err(|error| {
             StartError::NotLaunched(format!("its directory `{}` cannot be made: {error}", self.mirror.dir(key).display()))
         })?;
+        let mut table = self.lock();
+        check_start(&table, &request)?;
         let has_part = |node: &&NodeEntry| request.places.iter().any(|place| place.node == node.name);
         let first = table.nodes.iter().find(|node| node.name == request.places[0].node);
         // The daemon's own machine is where the others reach it.
@@ -174,4 +161,23 @@ impl Hub {
         self.tell(ExecutorEvent::NodeRemoved { node: name.clone() });
         Ok(())
     }
+}
+
+/// Whether a run may be started on its nodes.
+fn check_start(table: &Table, request: &RunRequest) -> Result<(), StartError> {
+    let key = request.run;
+    let refused = |problem: String| StartError::Place { run: key, problem };
+    if request.places.is_empty() {
+        return Err(refused("it has no node".to_owned()));
+    }
+    let mut is_held = table.runs.contains_key(&key) || table.void.contains(&request.identity);
+    for place in &request.places {
+        let node = table.nodes.iter().find(|node| node.name == place.node);
+        let node = node.ok_or_else(|| refused(format!("there is no node {}", place.node)))?;
+        is_held |= node.held.get(&key).is_some_and(|(identity, _)| *identity == request.identity);
+        if !node.answers {
+            return Err(refused(format!("node {} does not answer", place.node)));
+        }
+    }
+    if is_held { Err(StartError::Duplicate { run: key }) } else { Ok(()) }
 }

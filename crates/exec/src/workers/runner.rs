@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use rota_gpu::Device;
 use tokio::sync::mpsc::UnboundedSender;
@@ -19,6 +19,7 @@ use super::home::{HomeRuns, SharedExecutor};
 use super::leaving::Leaving;
 use super::output::Cursor;
 use super::protocol::{FromWorker, HeldRun, HeldState, OutputPlace, ToWorker};
+use super::pruning::{PruneRule, Pruning};
 use crate::executor::{
     Adoption, Executor, ExecutorEvent, KnownRun, RunEnd, RunIdentity, RunKey, RunRequest, StartError, Started, Stop,
 };
@@ -81,15 +82,25 @@ pub(super) struct Runner {
     prepared: HashMap<RunKey, RunRequest>,
     outbox: Option<Outbox>,
     placed: Placed,
+    /// What was seen on the GPUs last.
+    looks: Vec<crate::DeviceLook>,
     /// Where jobs find the lease service on this machine, if it is not where the daemon says.
     leases: Option<SocketAddr>,
     /// The runs of the daemon's own machine, where this is it. Its output is where it belongs.
     home: Option<HomeRuns>,
     /// What is known of the end of the allocation that this worker is in, if it is in one.
     leaving: Option<Leaving>,
+    /// When old run directories are removed; never on the daemon's own machine, where they are the daemon's.
+    pruning: Option<Pruning>,
 }
 
 impl Runner {
+    /// The same, which removes the directories of runs that ended long ago.
+    pub(super) fn pruning(mut self, rule: PruneRule) -> Self {
+        self.pruning = Some(Pruning::new(rule));
+        self
+    }
+
     /// The same in an allocation that ends with its jobs.
     pub(super) fn in_allocation(mut self, is_in_allocation: bool) -> Self {
         self.leaving = is_in_allocation.then(Leaving::default);
@@ -156,6 +167,8 @@ impl Runner {
             leases: Some(leases),
             home: None,
             leaving: None,
+            pruning: None,
+            looks: Vec::new(),
         }
     }
 
@@ -171,6 +184,8 @@ impl Runner {
             leases: None,
             home: Some(runs),
             leaving: None,
+            pruning: None,
+            looks: Vec::new(),
         }
     }
 
@@ -180,20 +195,53 @@ impl Runner {
 
     /// Takes everything in until nothing will come any more.
     pub(super) fn run(mut self, inputs: &Receiver<Input>) {
+        let mut pumped = Instant::now();
         loop {
             let has_output = self.outbox.is_some() && self.runs.values().any(|run| run.cursor.is_some());
             let keeps_ends = self.leaving.as_ref().is_some_and(Leaving::keeps_any);
             let input = if has_output || keeps_ends {
-                inputs.recv_timeout(OUTPUT_EVERY)
+                inputs.recv_timeout(OUTPUT_EVERY.saturating_sub(pumped.elapsed()))
             } else {
                 inputs.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
             match input {
                 Ok(input) => self.take(input),
-                Err(RecvTimeoutError::Timeout) => self.pump_all(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+            // Also where the thread always has something else to do.
+            if pumped.elapsed() >= OUTPUT_EVERY {
+                self.pump_all();
+                pumped = Instant::now();
+            }
             self.settle_ends();
+            self.prune();
+        }
+    }
+
+    /// Removes the directories of runs that ended long ago. Ends that the daemon is still to hear of stay.
+    fn prune(&mut self) {
+        if !self.pruning.as_mut().is_some_and(|pruning| pruning.is_due(Instant::now())) {
+            return;
+        }
+        let Some(pruning) = &self.pruning else { return };
+        let mut failed = None;
+        let jobs = &self.jobs;
+        self.runs.retain(|key, run| {
+            if run.is_wanted || !matches!(run.state, HeldState::Ended(_)) {
+                return true;
+            }
+            let dir = dir_in(jobs, *key);
+            match pruning.remove_old(&dir, SystemTime::now()) {
+                Ok(is_gone) => !is_gone,
+                Err(error) => {
+                    failed = Some(format!("the old run directory {} cannot be removed: {error}", dir.display()));
+                    true
+                }
+            }
+        });
+        if let Some(failed) = failed {
+            self.tell(FromWorker::Warning(failed));
         }
     }
 
@@ -207,7 +255,8 @@ impl Runner {
                 let under_way = self.runs.iter().filter(|(_, run)| !is_over(run)).map(|(key, _)| key.job);
                 let under_way = under_way.collect::<HashSet<_>>();
                 looks.retain(|look| look.owners.iter().all(|owner| owner.job.is_none_or(|job| under_way.contains(&job))));
-                self.tell(FromWorker::Looks(looks));
+                self.tell(FromWorker::Looks(looks.clone()));
+                self.looks = looks;
             }
             Input::Introduce(reply) => {
                 self.disconnect();
@@ -223,7 +272,12 @@ impl Runner {
             Input::Adopted(run, identity, state) => {
                 self.runs.insert(run, Run { identity, state, is_wanted: true, cursor: None, files_max: 0 });
             }
-            Input::Connected(outbox) => self.outbox = Some(outbox),
+            Input::Connected(outbox) => {
+                self.outbox = Some(outbox);
+                // Nothing is started on a node whose GPUs were not looked at, and the next look is some time away.
+                self.tell(FromWorker::Looks(self.looks.clone()));
+                self.pruning.iter_mut().for_each(|pruning| pruning.set_connected(Some(Instant::now())));
+            }
             Input::Disconnected => self.disconnect(),
             Input::Leave(waits) => self.leave(waits),
         }
@@ -231,6 +285,7 @@ impl Runner {
 
     fn disconnect(&mut self) {
         self.outbox = None;
+        self.pruning.iter_mut().for_each(|pruning| pruning.set_connected(None));
         // What was made ready for a gang is not started by another connection.
         self.prepared.clear();
         for run in self.runs.values_mut() {

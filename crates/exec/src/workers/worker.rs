@@ -23,6 +23,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::certificate::{JoinToken, server_name};
 use super::protocol::{FRAME_BYTES_MAX, FromWorker, HELLO_BYTES_MAX, Hello, PROTOCOL, ToWorker, TunnelPiece, Welcome};
+use super::pruning::PruneRule;
 use super::runner::{Input, Outbox, Placed, Runner};
 use super::{frame, tunnel};
 use crate::executor::DeviceLook;
@@ -59,6 +60,8 @@ pub struct WorkerSettings {
     pub look: Looker,
     /// How often the GPUs are looked at.
     pub look_every: Duration,
+    /// When run directories are removed.
+    pub prune: PruneRule,
     /// Where remarks for people go.
     pub remark: Box<dyn Fn(&str)>,
 }
@@ -110,7 +113,9 @@ pub fn work(settings: WorkerSettings) -> Result<(), WorkError> {
     let executor = executor.map_err(doing("watching processes"))?;
     let placed = Placed::default();
     start_looking(&executor, Arc::clone(&placed), settings.look, settings.look_every, inputs.clone());
-    let runner = Runner::new(executor, dir.join("jobs"), placed, lease_address).in_allocation(settings.is_in_allocation);
+    let runner = Runner::new(executor, dir.join("jobs"), placed, lease_address)
+        .in_allocation(settings.is_in_allocation)
+        .pruning(settings.prune);
     let running = move || runner.run(&to_do);
     std::thread::Builder::new().name("runs".to_owned()).spawn(running).map_err(doing("starting threads"))?;
 

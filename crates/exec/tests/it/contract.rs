@@ -1,4 +1,4 @@
-//! The contract suite for the executor of this machine, for workers and for the fake one.
+//! The contract suite for the executor of this machine, for workers, for workers in allocations of Slurm, and for the fake one.
 
 use std::ffi::OsString;
 
@@ -136,6 +136,7 @@ mod workers {
     use rota_exec::{EventSink, Executor, NodeName, RunKey, RunRequest};
     use rustix::process::Signal;
 
+    use crate::slurm_place::{SlurmPlace, is_installed};
     use crate::support::{signal, until};
     use crate::worker_place::WorkerPlace;
 
@@ -150,6 +151,13 @@ mod workers {
     impl Workers {
         pub fn new() -> Self {
             Self { place: WorkerPlace::new(&["one", "two"]), since: Instant::now() }
+        }
+
+        /// The same with workers that Slurm starts.
+        fn in_allocations() -> Self {
+            let mut workers = Self::new();
+            workers.place.slurm = Some(SlurmPlace::default());
+            workers
         }
     }
 
@@ -205,11 +213,23 @@ mod workers {
 
         fn change_devices(&mut self, node: &NodeName) -> bool {
             self.place.lose_device(node.as_str());
-            true
+            // The GPUs of a worker in another process cannot be taken from here.
+            self.place.slurm.is_none()
         }
     }
 
     rota_exec::executor_contract!(Workers::new);
+    rota_exec::executor_contract!(one keep_the_contract, Workers::in_allocations);
+
+    #[test]
+    #[ignore = "takes minutes: `make chaos-slurm` runs it"]
+    fn workers_in_allocations_of_slurm_keep_the_contract() {
+        if is_installed() {
+            keep_the_contract();
+        } else {
+            eprintln!("not run: Slurm is not installed");
+        }
+    }
 }
 
 /// Runs on three nodes that do not exist.

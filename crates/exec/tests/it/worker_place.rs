@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rota_exec::{
-    DeviceLook, EventSink, Executor, JoinToken, LocalSettings, RunKey, WorkerExecutor, WorkerSettings, WorkersSettings,
+    DeviceLook, EventSink, Executor, JoinToken, LocalSettings, PruneRule, RunKey, WorkerExecutor, WorkerSettings, WorkersSettings,
 };
 use rota_gpu::{Device, Devices, Virtual, parse_virtual};
 
+use crate::slurm_place::SlurmPlace;
 use crate::support::{SUPERVISOR, until};
 
 /// Short, so that a loss is seen soon, and long enough for a machine that is busy.
@@ -80,6 +81,10 @@ pub struct WorkerPlace {
     folder: tempfile::TempDir,
     workers: HashMap<String, Placed>,
     addresses: Vec<(String, SocketAddr)>,
+    /// When workers that are started from now on remove old runs.
+    pub prune: PruneRule,
+    /// The Slurm whose jobs the workers are, if they are.
+    pub slurm: Option<SlurmPlace>,
 }
 
 impl WorkerPlace {
@@ -90,12 +95,12 @@ impl WorkerPlace {
         let (mut workers, mut addresses) = (HashMap::new(), Vec::new());
         for name in names {
             let (relay, address) = Relay::start();
-            let devices = Virtual::on_node(&parse_virtual("a100:2").unwrap(), name).list().unwrap();
+            let devices = virtual_gpus(name).list().unwrap();
             let state_dir = folder.path().join(name);
             workers.insert((*name).to_owned(), Placed { relay, state_dir, devices: Arc::new(Mutex::new(devices)) });
             addresses.push(((*name).to_owned(), address));
         }
-        Self { folder, workers, addresses }
+        Self { folder, workers, addresses, prune: PruneRule::keeping(Duration::from_hours(24)), slurm: None }
     }
 
     pub fn folder(&self) -> &Path {
@@ -130,44 +135,18 @@ impl WorkerPlace {
         executor
     }
 
-    /// Starts a worker in this process. It works until the process ends.
+    /// Starts a worker in this process, where it works until the process ends, or as a job of Slurm.
     pub fn start_worker(&self, name: &str, address: SocketAddr, token_file: &Path) {
         let worker = &self.workers[name];
-        let virtual_gpus = Virtual::on_node(&parse_virtual("a100:2").unwrap(), name);
+        if let Some(slurm) = &self.slurm {
+            slurm.start_worker(name, address, token_file, &worker.state_dir);
+            return;
+        }
         let (state_dir, devices) = (worker.state_dir.clone(), Arc::clone(&worker.devices));
-        let (name, token) = (name.to_owned(), JoinToken::read(token_file).unwrap());
+        let (name, token, prune) = (name.to_owned(), JoinToken::read(token_file).unwrap(), self.prune);
         std::thread::spawn(move || {
-            let local = LocalSettings {
-                node: name.as_str().into(),
-                state_dir,
-                program: SUPERVISOR.into(),
-                arguments: Vec::new(),
-                cgroup: None,
-                mps_control: "/nowhere/nvidia-cuda-mps-control".into(),
-                hardening: rota_exec::Hardening::default(),
-                files_max: None,
-            };
-            let there = devices.lock().unwrap().clone();
-            let look = move |_: &HashMap<u32, u64>, _: &HashMap<u64, Vec<String>>| {
-                let devices = devices.lock().unwrap().clone();
-                let look =
-                    |device: &Device| DeviceLook { uuid: device.uuid.clone(), reading: None, owners: Vec::new(), is_lost: false };
-                let looks = devices.iter().map(look).collect();
-                (devices, looks)
-            };
-            let settings = WorkerSettings {
-                local,
-                devices: there,
-                modes: Box::new(virtual_gpus.modes()),
-                join: address.to_string(),
-                token,
-                address: None,
-                is_in_allocation: false,
-                look: Box::new(look),
-                look_every: Duration::from_millis(50),
-                remark: Box::new(|_| {}),
-            };
-            rota_exec::work(settings).unwrap();
+            let settings = settings_of(&name, address, token, state_dir, devices);
+            rota_exec::work(WorkerSettings { prune, ..settings }).unwrap();
         });
     }
 
@@ -194,4 +173,49 @@ impl WorkerPlace {
     pub fn lose_device(&self, name: &str) {
         self.workers[name].devices.lock().unwrap().pop();
     }
+}
+
+/// What a worker with two virtual GPUs is started with.
+pub fn settings_of(
+    name: &str,
+    address: SocketAddr,
+    token: JoinToken,
+    state_dir: PathBuf,
+    devices: Arc<Mutex<Vec<Device>>>,
+) -> WorkerSettings {
+    let local = LocalSettings {
+        node: name.into(),
+        state_dir,
+        program: SUPERVISOR.into(),
+        arguments: Vec::new(),
+        cgroup: None,
+        mps_control: "/nowhere/nvidia-cuda-mps-control".into(),
+        hardening: rota_exec::Hardening::default(),
+        files_max: None,
+    };
+    let there = devices.lock().unwrap().clone();
+    let look = move |_: &HashMap<u32, u64>, _: &HashMap<u64, Vec<String>>| {
+        let devices = devices.lock().unwrap().clone();
+        let look = |device: &Device| DeviceLook { uuid: device.uuid.clone(), reading: None, owners: Vec::new(), is_lost: false };
+        let looks = devices.iter().map(look).collect();
+        (devices, looks)
+    };
+    WorkerSettings {
+        local,
+        devices: there,
+        modes: Box::new(virtual_gpus(name).modes()),
+        join: address.to_string(),
+        token,
+        address: None,
+        is_in_allocation: false,
+        look: Box::new(look),
+        look_every: Duration::from_millis(50),
+        prune: PruneRule::keeping(Duration::from_hours(24)),
+        remark: Box::new(|_| {}),
+    }
+}
+
+/// The GPUs of a worker.
+pub fn virtual_gpus(name: &str) -> Virtual {
+    Virtual::on_node(&parse_virtual("a100:2").unwrap(), name)
 }

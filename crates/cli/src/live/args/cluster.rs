@@ -40,10 +40,21 @@ pub struct WorkerArgs {
     #[arg(long, value_name = "IP")]
     pub address: Option<IpAddr>,
     #[command(flatten)]
+    /// How many days the directories of runs that are over are kept on this machine; the daemon has their output
+    #[arg(long, value_name = "DAYS", default_value = "7", value_parser = days)]
+    pub keep_days: f64,
     pub state: StateArgs,
 }
 
 /// `rota node`.
+/// Days from none to ten years.
+fn days(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(days) if (0.0..=3650.0).contains(&days) => Ok(days),
+        _ => Err("write a number of days from 0 to 3650".to_owned()),
+    }
+}
+
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -45,6 +45,7 @@ pub enum PolicyVerb {
 Examples:
   rota token create --name laptop                        to submit, and to touch your own jobs
   rota token create --name wall --scope read --expires 30d
+  rota token create --name berta --scope worker > berta-token     for `rota worker` on one machine
   rota token list
   rota token revoke laptop
 
@@ -57,6 +58,8 @@ pub struct TokenArgs {
 /// What a token allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ScopeWord {
+    /// To join `rota worker`s, and nothing else; for administrators
+    Worker,
     /// To look
     Read,
     /// To submit, and to touch its owner's jobs

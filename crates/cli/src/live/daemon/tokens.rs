@@ -12,6 +12,7 @@ pub fn token(verb: &TokenVerb) -> anyhow::Result<()> {
     match verb {
         TokenVerb::Create { state, name, scope, user, expires, json } => {
             let scope = match scope {
+                ScopeWord::Worker => Scope::Worker,
                 ScopeWord::Read => Scope::Read,
                 ScopeWord::Submit => Scope::Submit,
                 ScopeWord::Admin => Scope::Admin,

@@ -18,6 +18,7 @@ pub fn worker(args: &WorkerArgs) -> anyhow::Result<()> {
         gpu_type: args.gpu_type.clone(),
         state_dir: usual_dir(&args.state).join("worker"),
         address: args.address,
+        keep_days: args.keep_days,
         program: std::env::current_exe().context("finding this program")?,
         remark: Box::new(|text| output::remark(&format!("rota worker: {text}"))),
     };

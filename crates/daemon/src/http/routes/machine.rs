@@ -147,6 +147,7 @@ async fn claim(
 #[utoipa::path(post, path = "/api/v1/shutdown", responses((status = 200), (status = "4XX", body = api::Problem)))]
 async fn shutdown(State(site): State<Arc<Site>>, caller: Caller) -> Answer<()> {
     crate::queue::world::needs_admin(&caller)?;
+    site.board.write().is_down_asked = true;
     _ = site.inbox.send(Message::Shutdown);
     Ok(Json(()))
 }

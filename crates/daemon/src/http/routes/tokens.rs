@@ -1,6 +1,6 @@
 //! Tokens: made, listed, revoked. A user sees their own, an administrator sees all.
 
-use crate::access::tokens::{Token, TokenChange};
+use crate::access::tokens::{Scope, Token, TokenChange};
 use crate::access::users;
 use crate::api;
 use crate::clock::{rfc3339, wall_ns};
@@ -10,6 +10,7 @@ use crate::machine::platform::Message;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use rota_exec::JoinToken;
 use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -58,6 +59,7 @@ async fn create(
     if !caller.may_write {
         return Err(forbidden("this token may only read"));
     }
+    let workers = (ask.scope == Scope::Worker).then(|| join_token(&site, caller.is_admin)).transpose()?;
     if ask.scope > visit.scope {
         return Err(forbidden("a token cannot allow more than whoever makes it may do; scope admin is for administrators"));
     }
@@ -79,7 +81,7 @@ async fn create(
         user: token.user.clone(),
         created_at: rfc3339(token.created_ns),
         expires_at: token.expires_ns.map(rfc3339),
-        token: text,
+        token: workers.map_or_else(|| text.clone(), |workers| workers.with_secret(&text).to_text().trim().to_owned()),
     };
     made.id = site.ask(|reply| Message::Tokens(TokenChange::Create(Box::new(token)), reply)).await?;
     Ok((StatusCode::CREATED, Json(made)))
@@ -100,6 +102,17 @@ async fn revoke(State(site): State<Arc<Site>>, visit: Visit, Path(id): Path<u64>
     }
     site.ask(|reply| Message::Tokens(TokenChange::Revoke(id), reply)).await?;
     Ok(Json(()))
+}
+
+/// What workers know this daemon by. They are given jobs of everybody, so only administrators let them in.
+fn join_token(site: &Site, is_admin: bool) -> Result<JoinToken, Problem> {
+    if !is_admin {
+        return Err(forbidden("only administrators make tokens for workers"));
+    }
+    JoinToken::read(&site.settings.state_dir.join("worker-token")).map_err(|_| {
+        let title = "no workers may join this daemon: give `rota up` a --workers-port, or set `[workers] listen`";
+        Problem::new(StatusCode::CONFLICT, "conflict", title)
+    })
 }
 
 fn check(ask: &api::TokenAsk) -> Result<(), Problem> {

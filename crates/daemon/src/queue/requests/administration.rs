@@ -31,6 +31,7 @@ impl<P: Platform> LiveWorld<P> {
         let drained = |gpu| EventKind::Drained { gpu, note: Note::by(&caller.user) };
         self.switch(&gpus, drained, state, events)?;
         self.switches.exit_when_idle |= drain.then_exit;
+        self.board.write().is_down_asked |= drain.then_exit;
         Ok(())
     }
 

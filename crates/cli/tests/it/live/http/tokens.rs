@@ -125,6 +125,22 @@ fn a_scope_is_a_limit_on_every_route() {
 }
 
 #[test]
+fn a_workers_token_is_a_token_file_and_opens_nothing_else() {
+    let daemon = Daemon::with(&["--virtual-gpus", "a100:1", "--workers-port", "0"], "", &[]);
+    let file = daemon.ok(&["token", "create", "--name", "berta", "--scope", "worker"]);
+    assert!(file.starts_with("rota-worker-1 rota_") && file.contains(" sha256:"), "{file}");
+    let secret = file.split_whitespace().nth(1).unwrap();
+    assert_eq!(Port::with_token(&daemon, secret).get("/api/v1/status").status, 401);
+    assert_eq!(Port::of(&daemon).post("/api/v1/session", &json!({ "token": secret })).status, 401);
+    assert_eq!(daemon.json(&["token", "list", "--json"])[0]["scope"], "worker");
+    let ask = json!({ "name": "clara", "scope": "worker" });
+    let reply = Port::scoped(&daemon, "ada", "submit").post("/api/v1/tokens", &ask);
+    assert_eq!((reply.status, reply.problem().as_str()), (403, "forbidden"), "workers are given the jobs of everybody");
+    let alone = Daemon::start("a100:1");
+    assert_eq!(Port::own(&alone).post("/api/v1/tokens", &ask).status, 409, "no workers may join it");
+}
+
+#[test]
 fn tokens_are_made_listed_and_revoked_by_name_or_number() {
     let mut daemon = Daemon::start("a100:1");
     assert_eq!(daemon.ok(&["token", "list"]).trim(), "no tokens");
