@@ -22,7 +22,11 @@ pub fn remark(text: &str) {
 
 /// Writes one JSON document to stdout.
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    print(&serde_json::to_string_pretty(value)?)
+    // A long list is written as it is made: it is never in memory as a whole.
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
 }
 
 /// Whether an error says that the reader of our output went away.

@@ -4,7 +4,7 @@ use crate::live::args::StateArgs;
 use crate::live::demo_place;
 use anyhow::Context;
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rota_daemon::api::Problem;
@@ -131,7 +131,13 @@ impl Client {
     }
 
     async fn understood<T: DeserializeOwned>(&self, response: Response<Incoming>) -> anyhow::Result<T> {
-        let body = response.into_body().collect().await.map_err(|_| self.lost())?.to_bytes();
+        let mut incoming = response.into_body();
+        let mut body = Vec::with_capacity(incoming.size_hint().exact().unwrap_or(0).min(1 << 26) as usize);
+        while let Some(frame) = incoming.frame().await {
+            if let Some(piece) = frame.map_err(|_| self.lost())?.data_ref() {
+                body.extend_from_slice(piece);
+            }
+        }
         serde_json::from_slice(&body)
             .context("the daemon's answer cannot be understood; are `rota` and the daemon of one version?")
     }
