@@ -75,13 +75,18 @@ const fn same(one: &str, other: &str) -> bool {
     true
 }
 
-const WAIT: usize = place("log_wait");
-const SLOWDOWN: usize = place("log_slowdown");
-const FITS: usize = place("fits_now");
-const FREE: usize = place("free");
-const QUEUE: usize = place("log_queue");
-const EARLIEST: usize = place("log_earliest_start");
-const ALIGNMENT: usize = place("alignment");
+pub(crate) const WAIT: usize = place("log_wait");
+pub(crate) const SLOWDOWN: usize = place("log_slowdown");
+pub(crate) const FITS: usize = place("fits_now");
+pub(crate) const FREE: usize = place("free");
+pub(crate) const QUEUE: usize = place("log_queue");
+pub(crate) const EARLIEST: usize = place("log_earliest_start");
+pub(crate) const ALIGNMENT: usize = place("alignment");
+const USER_RECENT: usize = place("log_user_recent");
+const HISTORY_INDEX: usize = place("log_history_index");
+const HISTORY_MEDIAN: usize = place("log_history_median");
+const HISTORY_LIKELY: usize = place("log_history_likely");
+const HISTORY_MEAN: usize = place("log_history_mean");
 
 /// What earlier jobs taught about a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -151,6 +156,11 @@ pub(crate) fn log(seconds: f64, scale: f64) -> f32 {
     (logarithm / scale) as f32
 }
 
+/// A Gittins index on a logarithmic scale.
+fn index(index: f64) -> f32 {
+    (index.max(1e-12).ln() / 20.0) as f32
+}
+
 /// A batch rule's score on a logarithmic scale, which keeps the order of jobs.
 fn rule(rule: BatchRule, facts: Facts) -> f32 {
     let score = rule.score(facts);
@@ -162,7 +172,6 @@ pub fn push_row(rows: &mut Vec<f32>, job: &JobFacts, cluster: &ClusterFacts) {
     let flag = |is: bool| f32::from(u8::from(is));
     let estimate = job.estimate_seconds.unwrap_or(0.0);
     let width = job.gpus * job.share;
-    let index = |index: Option<f64>| index.map_or(0.0, |index| (index.max(1e-12).ln() / 20.0) as f32);
     let taught = |seconds: fn(&Taught) -> f64| job.taught.as_ref().map_or(0.0, |taught| log(seconds(taught), 10.0));
     let facts = Facts {
         run_seconds: estimate.max(1.0),
@@ -192,8 +201,8 @@ pub fn push_row(rows: &mut Vec<f32>, job: &JobFacts, cluster: &ClusterFacts) {
         0.0,
         log(job.remaining_seconds.unwrap_or(0.0), 10.0),
         log(job.attained_seconds / width.max(1e-3), 10.0),
-        index(job.estimate_index),
-        index(job.taught.map(|taught| taught.index)),
+        job.estimate_index.map_or(0.0, index),
+        job.taught.map_or(0.0, |taught| index(taught.index)),
         taught(|taught| taught.median_seconds),
         taught(|taught| taught.likely_seconds),
         taught(|taught| taught.mean_seconds),
@@ -205,6 +214,15 @@ pub fn push_row(rows: &mut Vec<f32>, job: &JobFacts, cluster: &ClusterFacts) {
         0.0,
     ]);
     renew(&mut rows[first..], job, cluster);
+}
+
+/// Writes what earlier jobs taught about a job, and about its user, into its row; the others stay as they are.
+pub(crate) fn renew_taught(row: &mut [f32; COUNT], taught: &Taught, user_recent_seconds: Option<f64>) {
+    row[USER_RECENT] = user_recent_seconds.map_or(0.0, |seconds| log(seconds, 10.0));
+    row[HISTORY_INDEX] = index(taught.index);
+    row[HISTORY_MEDIAN] = log(taught.median_seconds, 10.0);
+    row[HISTORY_LIKELY] = log(taught.likely_seconds, 10.0);
+    row[HISTORY_MEAN] = log(taught.mean_seconds, 10.0);
 }
 
 /// Writes the [`RESTLESS`] features of a job into its row; the others stay as they are.

@@ -25,14 +25,20 @@ use std::time::Duration;
 /// Waiting jobs that are scored again in one decision.
 pub const ROWS_MAX: usize = 256;
 /// How much of a user's recent mean the next job's run time becomes.
-const RECENT_WEIGHT: f64 = 0.2;
+pub(crate) const RECENT_WEIGHT: f64 = 0.2;
 /// All jobs are scored again when this much was learned about durations: steps reached and jobs ended.
 const RENEW_AFTER: u64 = 512;
 /// The chance with which a job ends within the time that `log_history_likely` tells.
-const LIKELY: f64 = 0.65;
+pub(crate) const LIKELY: f64 = 0.65;
 
 /// The Gittins index of a job by its estimate, which is taken to be wrong by a factor of e now and then.
 static BY_ESTIMATE: LazyLock<GittinsTable> = LazyLock::new(|| GittinsTable::new(1.0));
+
+/// The Gittins index of a job with this estimate that has run for so many seconds.
+pub(crate) fn estimate_index(attained_seconds: f64, estimate_seconds: f64) -> f64 {
+    let estimate = estimate_seconds.max(1.0);
+    BY_ESTIMATE.index(attained_seconds / estimate) / estimate
+}
 
 /// Parameters of `learned`.
 const PARAMS: &[Param] = &[
@@ -203,16 +209,12 @@ impl Learned {
         let (gpus, share) = (f64::from(view.job.gpus), view.job.share.fraction());
         let memory = f64::from(view.job.memory_mib) / memory_of_largest(snapshot);
         let alignment = room.alignment(gpus, share, memory);
-        let index_of = |estimate: f64| {
-            let estimate = estimate.max(1.0);
-            BY_ESTIMATE.index(attained_seconds(&view) / estimate) / estimate
-        };
         let facts = JobFacts {
             wait_seconds: snapshot.now.since(view.job.arrival).seconds(),
             submitted_second: view.job.arrival.seconds(),
             estimate_seconds: knows.then(|| view.believed_seconds()),
             remaining_seconds: knows.then(|| view.believed_remaining().seconds()),
-            estimate_index: knows.then(|| index_of(view.believed_seconds())),
+            estimate_index: knows.then(|| estimate_index(attained_seconds(&view), view.believed_seconds())),
             gpus,
             share,
             memory,

@@ -96,18 +96,21 @@ impl Scenario {
         Self { limits, ..self.clone() }
     }
 
+    /// The first job of an episode, where episodes are stretches of a trace: the same jobs are then the same episode.
+    pub(crate) fn first_job(&self, seed: u64, episodes: Episodes) -> usize {
+        let Source::Trace { workload, length, .. } = &self.source else { return 0 };
+        let places = workload.jobs.len() - length + 1;
+        match episodes {
+            Episodes::Training => RandomStream::new(seed, "stretch").below(places as u64) as usize,
+            Episodes::Judging => (seed as usize * length).min(places - 1),
+        }
+    }
+
     /// The workload of an episode, on the cluster.
     pub fn bound(&self, seed: u64, episodes: Episodes) -> Result<Arc<Bound>, ScenarioError> {
         let (workload, table) = match &self.source {
             Source::Classroom(config) => (rota_trace::generate::classroom(config, seed), &ThroughputTable::default()),
-            Source::Trace { workload, table, length } => {
-                let places = workload.jobs.len() - length + 1;
-                let first = match episodes {
-                    Episodes::Training => RandomStream::new(seed, "stretch").below(places as u64) as usize,
-                    Episodes::Judging => (seed as usize * length).min(places - 1),
-                };
-                (stretch(workload, first, *length), &**table)
-            }
+            Source::Trace { workload, table, length } => (stretch(workload, self.first_job(seed, episodes), *length), &**table),
         };
         let mut bound = Bound::new(workload, self.cluster.clone(), table, BadJobs::Refuse)?;
         for limit in &self.limits {
@@ -135,14 +138,18 @@ impl Scenario {
     }
 
     /// Binds everything that episodes may take jobs from, so that no episode can fail later.
-    pub fn check(&self) -> Result<(), ScenarioError> {
+    pub fn check(&self) -> Result<Arc<Bound>, ScenarioError> {
         match &self.source {
-            Source::Classroom(_) => self.bound(0, Episodes::Training).map(drop),
+            Source::Classroom(_) => self.bound(0, Episodes::Training),
             Source::Trace { workload, table, .. } => {
-                Bound::new(Workload::clone(workload), self.cluster.clone(), table, BadJobs::Refuse)?;
-                Ok(())
+                Ok(Arc::new(Bound::new(Workload::clone(workload), self.cluster.clone(), table, BadJobs::Refuse)?))
             }
         }
+    }
+
+    /// Whether the task generator makes the episodes.
+    pub(crate) fn is_trace(&self) -> bool {
+        matches!(self.source, Source::Trace { .. })
     }
 
     /// Plays an episode by a policy of the registry.
@@ -233,6 +240,23 @@ impl Course {
         self.run.is_some()
     }
 
+    /// The job is started on GPUs that draw so many watts for it.
+    pub fn begin(&mut self, now: Time, watts: f64) {
+        self.run = Some((now, watts));
+    }
+
+    /// The job leaves its GPUs, if it has any; perhaps because it is done.
+    pub fn leave(&mut self, now: Time, is_done: bool) {
+        if let Some((since, watts)) = self.run.take() {
+            let seconds = now.since(since).seconds();
+            self.running_seconds += seconds;
+            self.watt_seconds += watts * seconds;
+        }
+        if is_done {
+            self.end = Some(now);
+        }
+    }
+
     /// The energy of its runs that are over.
     pub fn watt_seconds(&self) -> f64 {
         self.watt_seconds
@@ -267,19 +291,9 @@ pub(crate) fn note(courses: &mut [Course], event: &rota_core::Event, bound: &Bou
             let row = bound.job(*job);
             let kinds = gpus.iter().map(|gpu| bound.cluster.type_of(*gpu));
             let watts = kinds.map(|kind| kind.idle_watts + (kind.full_watts - kind.idle_watts) * row.utilisation).sum::<f64>();
-            courses[job.index()].run = Some((event.time_ns, watts * row.share.fraction()));
+            courses[job.index()].begin(event.time_ns, watts * row.share.fraction());
         }
-        EventKind::Ended { job, end, .. } => {
-            let course = &mut courses[job.index()];
-            if let Some((since, watts)) = course.run.take() {
-                let seconds = event.time_ns.since(since).seconds();
-                course.running_seconds += seconds;
-                course.watt_seconds += watts * seconds;
-            }
-            if *end == rota_core::End::Finished {
-                course.end = Some(event.time_ns);
-            }
-        }
+        EventKind::Ended { job, end, .. } => courses[job.index()].leave(event.time_ns, *end == rota_core::End::Finished),
         _ => {}
     }
 }

@@ -226,6 +226,121 @@ proptest! {
     }
 }
 
+/// Jobs of whole GPUs, some with estimates, some at the same moment, from a few users.
+fn gangs(seed: u64, jobs: usize, gpus: u32) -> Workload {
+    let mut stream = RandomStream::new(seed, "gangs");
+    let mut workload = Workload::new("gangs");
+    let users = ["ada", "ben", "cyd"].map(|user| workload.names.intern(user));
+    let mut arrival = 0;
+    for _ in 0..jobs {
+        arrival += stream.below(3) * stream.below(60) * 1_000_000_000;
+        workload.push(Job {
+            gpus: stream.between(1, u64::from(gpus)) as u32,
+            user: users[stream.below(3) as usize],
+            priority: stream.below(5) as i32,
+            memory_mib: stream.below(12_000) as u32,
+            estimate: (stream.below(2) == 0).then(|| Span::from_whole_seconds(stream.between(1, 900))),
+            ..Job::new(Time(arrival), Span::from_whole_seconds(stream.between(1, 900)))
+        });
+    }
+    workload.finish();
+    workload
+}
+
+/// Features that the fast environment is told of less often.
+fn is_told_late(name: &str) -> bool {
+    rota_learn::features::FROM_HISTORY.contains(&name) || name == "log_user_recent"
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    /// Whatever is chosen, the fast queue of whole GPUs shows and gives what the simulator shows and gives, in every episode.
+    #[test]
+    fn the_fast_queue_of_whole_gpus_is_the_simulators(
+        seed in any::<u64>(), gpus in 1_u32..=9, cost in 0_usize..5, may_wait in any::<bool>(), estimates in any::<bool>(), jobs_seen in 1_usize..20,
+    ) {
+        let cost = Cost::WORDS[cost].parse::<Cost>().unwrap();
+        let play = Play { cost, jobs_seen, estimates, may_wait };
+        let cluster = Cluster::from_spec(&format!("v100:{gpus}"), 4).unwrap();
+        let scenario = Scenario::trace(gangs(seed, 90, gpus), ThroughputTable::default(), 60, cluster, SimOptions::default());
+        let mut fast = queue::environment(&scenario, Episodes::Training, play).unwrap();
+        let mut slow = Queue::new(scenario, Episodes::Training, play).unwrap();
+        let mut stream = RandomStream::new(seed, "choices");
+        for episode in [seed, seed ^ 1] {
+            fast.reset(episode);
+            slow.reset(episode);
+            for number in 0.. {
+                let (ours, theirs) = (fast.view(), slow.view());
+                prop_assert_eq!(ours.legal, theirs.legal, "before step {}", number);
+                prop_assert_eq!(ours.rows.len(), theirs.rows.len());
+                for (place, (ours, theirs)) in ours.rows.iter().zip(theirs.rows).enumerate() {
+                    let name = rota_learn::features::NAMES[place % rota_learn::features::COUNT];
+                    let near = (ours - theirs).abs() < 1e-6;
+                    prop_assert!(near || is_told_late(name), "before step {}, {}: {} {}", number, name, ours, theirs);
+                }
+                let rule = stream.below(3) as usize;
+                let mut same = stream.clone();
+                let choice = fast.choice_of(rule, &mut stream);
+                prop_assert_eq!(choice, slow.choice_of(rule, &mut same));
+                let (ours, theirs) = (fast.step(choice).unwrap(), slow.step(choice).unwrap());
+                prop_assert!(near(ours.reward, theirs.reward), "step {}: {:?} {:?}", number, ours, theirs);
+                prop_assert_eq!(ours.done, theirs.done);
+                if ours.done {
+                    break;
+                }
+            }
+            prop_assert!(same_outcome(&fast.outcome(), &slow.outcome()), "{:?} {:?}", fast.outcome(), slow.outcome());
+        }
+    }
+}
+
+/// What earlier jobs taught is told late, and comes to much the same.
+#[test]
+fn the_fast_queue_is_told_of_run_times_nearly_what_the_policy_is_told() {
+    let cluster = Cluster::from_spec("v100:8", 4).unwrap();
+    let play = Play { cost: Cost::Jct, jobs_seen: 32, estimates: true, may_wait: false };
+    let scenario = Scenario::trace(gangs(3, 600, 8), ThroughputTable::default(), 600, cluster, SimOptions::default());
+    let mut fast = queue::environment(&scenario, Episodes::Judging, play).unwrap();
+    let mut slow = Queue::new(scenario, Episodes::Judging, play).unwrap();
+    let mut stream = RandomStream::new(3, "choices");
+    let (mut sum, mut count) = (0.0, 0);
+    loop {
+        for (place, (ours, theirs)) in fast.view().rows.iter().zip(slow.view().rows).enumerate() {
+            if is_told_late(rota_learn::features::NAMES[place % rota_learn::features::COUNT]) && *theirs != 0.0 {
+                sum += f64::from((ours - theirs).abs());
+                count += 1;
+            }
+        }
+        let choice = fast.choice_of(0, &mut stream);
+        slow.step(choice).unwrap();
+        if fast.step(choice).unwrap().done {
+            break;
+        }
+    }
+    // A tenth is a factor of e in seconds.
+    assert!(count > 10_000 && sum / f64::from(count) < 0.03, "{} over {count}", sum / f64::from(count));
+}
+
+#[test]
+fn a_trace_is_played_by_the_simulator_where_the_fast_queue_cannot() {
+    let played = |change: fn(&mut Job)| {
+        let mut workload = gangs(1, 40, 4);
+        change(&mut workload.jobs[7]);
+        workload.finish();
+        let cluster = Cluster::from_spec("v100:8", 4).unwrap();
+        let scenario = Scenario::trace(workload, ThroughputTable::default(), 40, cluster, SimOptions::default());
+        let mut environment = queue::environment(&scenario, Episodes::Judging, PLAY).unwrap();
+        let mut simulated = Queue::new(scenario, Episodes::Judging, PLAY).unwrap();
+        let (_, ours, _) = play(&mut *environment, "fcfs", 0);
+        let (_, theirs, _) = play(&mut simulated, "fcfs", 0);
+        assert!(same_outcome(&ours, &theirs), "{ours:?} {theirs:?}");
+    };
+    played(|job| (job.gpus, job.share) = (1, rota_core::MilliGpu(400)));
+    played(|job| job.fails_at = Some(Span::from_whole_seconds(1)));
+    played(|job| (job.gpus, job.nodes_max) = (4, 1));
+}
+
 #[test]
 fn a_classroom_is_played_by_the_fast_environment_where_it_can_be() {
     let of = |spec: &str, per_node, options| {

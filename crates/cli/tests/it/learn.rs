@@ -1,6 +1,6 @@
 //! `rota learn` from training to the simulator, and what it refuses.
 
-use crate::live::Daemon;
+use crate::live::{Daemon, until};
 use crate::rota::{json, refusal, root, stdout};
 
 #[test]
@@ -161,4 +161,30 @@ fn a_model_decides_in_the_live_queue_and_is_tried_on_its_history() {
     assert!(scores.as_array().unwrap().iter().all(|score| score["lost"] == 0), "{scores}");
     let refused = daemon.refusal(2, &["policy", "set", "learned:model=/nowhere"]);
     assert!(refused.contains("/nowhere"), "{refused}");
+}
+
+/// A guard that takes over says so, and why, to those whose jobs wait.
+#[test]
+fn explain_says_that_the_guard_took_over_and_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model.safetensors");
+    let train = ["learn", "train", "--env", "classroom", "--steps", "1", "--episodes", "1", "--validation", "1", "--seed", "1"];
+    json(&[&train[..], &["-o", model.to_str().unwrap(), "--json"]].concat());
+    let policy = format!("learned:model={},guard=fcfs,patience=1", model.to_str().unwrap());
+    let daemon = Daemon::with(&["--virtual-gpus", "a100:8", "--policy", &policy], "", &[]);
+    // After 64 jobs that went the same way under both, the model is trusted.
+    let array = daemon.json(&["submit", "--json", "--array", "1-64", "--", "true"]);
+    let jobs = array["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()).collect::<Vec<_>>();
+    assert!(daemon.wait(&jobs).iter().all(|job| job["state"] == "done"));
+    let long = daemon.shell(&["-g", "8"], "sleep 600");
+    let waiting = daemon.shell(&["-g", "8"], "true");
+    let reason = || daemon.explain(waiting)["reason"].as_str().unwrap().to_owned();
+    assert!(reason().contains("learned: the model decides from now on"), "{}", reason());
+    // The job comes to wait for longer than a second; the next decision finds that.
+    until("the guard has taken over", || {
+        daemon.submit(&["-g", "8", "--", "true"]);
+        reason().contains("the guard `fcfs` decides from now on: a job has waited for")
+    });
+    assert!(reason().contains("which is beyond the limit"), "{}", reason());
+    daemon.ok(&["cancel", &long.to_string()]);
 }

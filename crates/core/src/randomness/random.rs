@@ -36,12 +36,13 @@ impl RandomStream {
 
     /// A whole number below `bound`, each equally likely; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // Rejection from the top keeps every value equally likely.
-        let zone = u64::MAX - u64::MAX % bound.max(1);
+        let bound = bound.max(1);
         loop {
             let draw = self.0.next_u64();
-            if draw < zone {
-                return draw % bound.max(1);
+            let value = draw % bound;
+            // A draw from the last numbers, where not every value has its place, is drawn again: every value is equally likely.
+            if (draw - value).checked_add(bound).is_some() {
+                return value;
             }
         }
     }

@@ -31,8 +31,13 @@ pub const FEATURES: [&str; WIDTH] = [
 ];
 const WIDTH: usize = 12;
 const RESTLESS: usize = 7;
+const LOG_WAIT: usize = 0;
 const FREE: usize = 1;
 const QUEUE: usize = 2;
+const SLOWDOWN: usize = 3;
+const FITS: usize = 4;
+const EARLIEST: usize = 5;
+const ALIGNMENT: usize = 6;
 
 /// The most tasks.
 pub const TASKS_MAX: usize = 64;
@@ -46,6 +51,8 @@ const SECONDS_KEPT: usize = 512;
 const LANES: usize = 8;
 /// Run times below this count as this in slowdowns.
 const SHORTEST: usize = 10;
+/// No second at all.
+const NEVER: usize = usize::MAX;
 /// The row that stands for waiting.
 const WAIT: usize = 0;
 
@@ -105,8 +112,10 @@ struct Waiting {
     share: [f32; TASKS_MAX],
     memory_mib: [f32; TASKS_MAX],
     run: [u8; TASKS_MAX],
-    /// How well a task goes with the GPU that suits it best; below zero if it fits nowhere.
+    /// How well a task goes with the GPU that suits it best; 0 if it fits nowhere, and above 0 if it fits, because every task has a share.
     alignment: [f32; TASKS_MAX],
+    /// 1 for a task that fits, 0 for one that does not.
+    fits: [f32; TASKS_MAX],
 }
 
 /// A GPU of the classroom, with what its tasks use.
@@ -143,6 +152,8 @@ pub struct Classroom {
     setting: Setting,
     logarithms: Logarithms,
     now: usize,
+    /// The second that the rows were renewed for.
+    shown_at: usize,
     tasks: usize,
     waiting: Waiting,
     left: [Left; GPUS_MAX],
@@ -200,6 +211,7 @@ impl Classroom {
             setting: Setting { config: Arc::new(config.clone()), gpus, kind: kind.clone(), cost, may_wait },
             logarithms: Logarithms::new(longest),
             now: 0,
+            shown_at: NEVER,
             tasks: 0,
             waiting: Waiting {
                 count: 0,
@@ -207,6 +219,7 @@ impl Classroom {
                 memory_mib: [0.0; TASKS_MAX],
                 run: [0; TASKS_MAX],
                 alignment: [0.0; TASKS_MAX],
+                fits: [0.0; TASKS_MAX],
             },
             left: [Left::default(); GPUS_MAX],
             running: [Running::default(); TASKS_MAX],
@@ -252,23 +265,24 @@ impl Classroom {
             *room = [free, free_mib, free * 1e-6, free_mib / (largest * largest)];
         }
         let rooms = &rooms[..self.setting.gpus];
-        let Waiting { count, share, memory_mib, alignment, .. } = &mut self.waiting;
+        let Waiting { count, share, memory_mib, alignment, fits, .. } = &mut self.waiting;
         let tasks = share.as_chunks::<LANES>().0.iter().zip(memory_mib.as_chunks::<LANES>().0);
-        let tasks = tasks.zip(alignment.as_chunks_mut::<LANES>().0);
-        for ((share, memory_mib), alignment) in tasks.take(count.div_ceil(LANES)) {
-            let mut best = [-1.0_f32; LANES];
+        let tasks = tasks.zip(alignment.as_chunks_mut::<LANES>().0).zip(fits.as_chunks_mut::<LANES>().0);
+        for (((share, memory_mib), alignment), fits) in tasks.take(count.div_ceil(LANES)) {
+            let mut best = [0.0_f32; LANES];
             for [free, free_mib, by_share, by_memory] in rooms {
                 for ((share, memory_mib), best) in share.iter().zip(memory_mib).zip(&mut best) {
                     let value = share * by_share + memory_mib * by_memory;
                     let (left, left_mib) = (free - share, free_mib - memory_mib);
                     let least = if left < left_mib { left } else { left_mib };
-                    let here = if least >= 0.0 { value } else { -1.0 };
+                    let here = if least >= 0.0 { value } else { 0.0 };
                     *best = if here > *best { here } else { *best };
                 }
             }
+            *fits = best.map(|best| if best > 0.0 { 1.0 } else { 0.0 });
             *alignment = best;
         }
-        alignment[..*count].iter().any(|alignment| *alignment >= 0.0)
+        alignment[..*count].iter().any(|alignment| *alignment > 0.0)
     }
 
     /// The seconds until the next task ends; 0 if none runs.
@@ -283,10 +297,31 @@ impl Classroom {
         let free = self.left[..self.setting.gpus].iter().map(|left| left.share).sum::<i32>();
         let free = free as f32 / (1000 * self.setting.gpus) as f32;
         let queue = self.logarithms.queue[count];
-        let wait = self.logarithms.seconds(self.now);
         let earliest = self.logarithms.seconds(self.seconds_to_end());
         (self.rows[FREE], self.rows[QUEUE]) = (free, queue);
         self.legal[WAIT] = self.setting.may_wait && self.running_count > 0;
+        if self.shown_at != self.now {
+            self.renew_waits();
+        }
+        let (rows, _) = self.rows[WIDTH..].as_chunks_mut::<WIDTH>();
+        let (alignments, fits) = (&self.waiting.alignment[..count], &self.waiting.fits[..count]);
+        // Whether a task fits is as good as random: products instead of branches, which would be guessed wrong.
+        for ((alignment, fits), row) in alignments.iter().zip(fits).zip(&mut rows[..count]) {
+            row[FREE] = free;
+            row[QUEUE] = queue;
+            row[FITS] = *fits;
+            row[EARLIEST] = earliest * (1.0 - *fits);
+            row[ALIGNMENT] = *alignment;
+        }
+        let legal = &mut self.legal[1..=count];
+        legal.iter_mut().zip(fits).for_each(|(legal, fits)| *legal = *fits > 0.0);
+        self.fitting = legal.iter().enumerate().fold(0, |fitting, (task, legal)| fitting | u64::from(*legal) << task);
+    }
+
+    /// Renews what time alone changes.
+    fn renew_waits(&mut self) {
+        self.shown_at = self.now;
+        let wait = self.logarithms.seconds(self.now);
         let beyond;
         let slowdowns = if let Some(kept) = self.logarithms.slowdown.get(self.now) {
             kept
@@ -295,20 +330,9 @@ impl Classroom {
             &beyond
         };
         let (rows, _) = self.rows[WIDTH..].as_chunks_mut::<WIDTH>();
-        let waiting = self.waiting.run[..count].iter().zip(&self.waiting.alignment[..count]);
-        let (mut fitting, mut bit) = (0, 1_u64);
-        for (((run, alignment), row), legal) in waiting.zip(&mut rows[..count]).zip(&mut self.legal[1..=count]) {
-            let fits = *alignment >= 0.0;
-            let slowdown = slowdowns[usize::from(*run) % RING];
-            row[..4].copy_from_slice(&[wait, free, queue, slowdown]);
-            row[4] = f32::from(u8::from(fits));
-            row[5] = if fits { 0.0 } else { earliest };
-            row[6] = if fits { *alignment } else { 0.0 };
-            *legal = fits;
-            fitting |= if fits { bit } else { 0 };
-            bit = bit.wrapping_shl(1);
+        for (run, row) in self.waiting.run[..self.waiting.count].iter().zip(rows) {
+            (row[LOG_WAIT], row[SLOWDOWN]) = (wait, slowdowns[usize::from(*run) % RING]);
         }
-        self.fitting = fitting;
     }
 
     /// Goes on until a task fits, or to the end.
@@ -354,12 +378,16 @@ impl Classroom {
         }
     }
 
-    /// The GPU that a task gets: of those in use the one with the least memory free, or the first idle one.
+    /// The GPU that a task gets: of those in use the one with the least memory free, then with the least share; or the first idle one.
     fn place(&self, share: i32, memory_mib: i32) -> usize {
-        let has_room = |left: &Left| left.share >= share && left.memory_mib >= memory_mib;
-        let key = |left: &Left| (left.tasks == 0, if left.tasks == 0 { (0, 0) } else { (left.memory_mib, left.share) });
-        let all = self.left[..self.setting.gpus].iter().enumerate().filter(|(_, left)| has_room(left));
-        all.min_by_key(|(place, left)| (key(left), *place)).map_or(0, |(place, _)| place)
+        let mut best = u64::MAX;
+        for (place, left) in self.left[..self.setting.gpus].iter().enumerate() {
+            let in_use = (left.memory_mib as u64) << 24 | (left.share as u64) << 8;
+            let key = if left.tasks == 0 { 1 << 63 } else { in_use } | place as u64;
+            let has_room = left.share >= share && left.memory_mib >= memory_mib;
+            best = best.min(if has_room { key } else { u64::MAX });
+        }
+        best as usize % GPUS_MAX
     }
 
     fn start(&mut self, task: usize) {
@@ -411,7 +439,7 @@ impl Environment for Classroom {
         self.left.fill(empty);
         self.ends.fill(0);
         (self.now, self.running_count, self.taken, self.busy_seconds) = (0, 0, 0, 0);
-        (self.sums, self.is_over) = (Sums::default(), false);
+        (self.sums, self.is_over, self.shown_at) = (Sums::default(), false, NEVER);
         self.waiting.count = 0;
         let config = Arc::clone(&self.setting.config);
         config.each_task(seed, |task| self.push(&task));

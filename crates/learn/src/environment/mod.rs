@@ -6,6 +6,8 @@
 pub mod batch;
 pub mod classroom;
 pub mod classroom_compat;
+mod gangs;
+mod ledger;
 pub mod queue;
 mod sight;
 pub mod vector;

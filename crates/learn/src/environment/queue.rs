@@ -4,19 +4,20 @@
 //! the job, so a chosen job starts; nothing is lost; a chooser is asked only where at least one job fits.
 
 use super::classroom::{self, Classroom};
+use super::gangs::Gangs;
+pub use super::ledger::Cost;
+use super::ledger::Ledger;
 use super::sight::Sight;
 use super::{BadChoice, Environment, Outcome, Step, View};
 use crate::features;
-use crate::simulated::{Course, Episodes, Scenario, ScenarioError, note, sum_up};
+use crate::simulated::{Episodes, Scenario, ScenarioError, sum_up};
 use rota_core::random::RandomStream;
-use rota_core::{Bound, Durations, Event, EventKind, GpuTypeId, JobId, Preempt, Snapshot, Target, Time, Wish};
+use rota_core::{Durations, Event, GpuTypeId, JobId, Preempt, Snapshot, Target, Wish};
 use rota_engine::Session;
 use rota_place::fit;
 use rota_policy::{Configured, Context, Policy};
 use rota_sim::{SimOptions, SimulatedWorld};
 use serde::{Deserialize, Serialize};
-use std::str::FromStr;
-use std::sync::Arc;
 
 /// Waiting jobs that are seen, unless it is said otherwise.
 pub const JOBS_SEEN: usize = 64;
@@ -28,121 +29,6 @@ const SJF: usize = 2;
 const WAIT: usize = 0;
 /// Features that say something about the whole cluster, and so about waiting too.
 const OF_THE_CLUSTER: [&str; 2] = ["free", "log_queue"];
-
-/// What a step is punished for. The rewards of an episode add up to the negative of the figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cost {
-    /// Mean seconds that jobs wait.
-    Wait,
-    /// Mean seconds from submission to completion.
-    Jct,
-    /// Seconds from the first submission to the last end.
-    Makespan,
-    /// Watt-hours of GPUs that jobs hold.
-    Energy,
-    /// The mean bounded slowdown.
-    Bsld,
-}
-
-impl Cost {
-    /// The words that name one.
-    pub const WORDS: [&'static str; 5] = ["wait", "jct", "makespan", "energy", "bsld"];
-}
-
-impl FromStr for Cost {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let all = [Self::Wait, Self::Jct, Self::Makespan, Self::Energy, Self::Bsld];
-        let found = Self::WORDS.iter().position(|word| *word == text).map(|place| all[place]);
-        found.ok_or_else(|| format!("objective `{text}` is not one of {}", Self::WORDS.join(", ")))
-    }
-}
-
-/// What an episode has come to so far.
-struct Ledger {
-    bound: Arc<Bound>,
-    courses: Vec<Course>,
-    /// The moment up to which time has been charged.
-    until: Time,
-    submitted: usize,
-    waiting: usize,
-    running: usize,
-    wait_seconds: f64,
-    run_seconds: f64,
-    makespan_seconds: f64,
-    watt_seconds: f64,
-    slowdowns: f64,
-}
-
-impl Ledger {
-    fn new(bound: Arc<Bound>) -> Self {
-        Self {
-            courses: vec![Course::default(); bound.jobs.len()],
-            until: bound.jobs.iter().map(|job| job.arrival).min().unwrap_or(Time::ZERO),
-            bound,
-            submitted: 0,
-            waiting: 0,
-            running: 0,
-            wait_seconds: 0.0,
-            run_seconds: 0.0,
-            makespan_seconds: 0.0,
-            watt_seconds: 0.0,
-            slowdowns: 0.0,
-        }
-    }
-
-    fn record(&mut self, event: &Event) {
-        let seconds = event.time_ns.since(self.until).seconds();
-        self.until = self.until.max(event.time_ns);
-        self.wait_seconds += seconds * self.waiting as f64;
-        self.run_seconds += seconds * self.running as f64;
-        match &event.kind {
-            EventKind::Submitted { .. } => {
-                self.submitted += 1;
-                self.waiting += 1;
-                note(&mut self.courses, event, &self.bound);
-            }
-            EventKind::Started { .. } => {
-                self.waiting -= 1;
-                self.running += 1;
-                note(&mut self.courses, event, &self.bound);
-            }
-            EventKind::Ended { job, .. } => {
-                let before = self.courses[job.index()];
-                note(&mut self.courses, event, &self.bound);
-                let after = self.courses[job.index()];
-                self.watt_seconds += after.watt_seconds() - before.watt_seconds();
-                if let Some(slowdown) = after.slowdown(self.bound.job(*job).arrival) {
-                    self.slowdowns += slowdown;
-                }
-                if before.is_running() {
-                    self.running -= 1;
-                    let zero = self.bound.jobs.first().map_or(Time::ZERO, |job| job.arrival);
-                    self.makespan_seconds = event.time_ns.since(zero).seconds();
-                } else {
-                    self.waiting = self.waiting.saturating_sub(1);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn cost(&self, cost: Cost) -> f64 {
-        let jobs = self.courses.len().max(1) as f64;
-        match cost {
-            Cost::Wait => self.wait_seconds / jobs,
-            Cost::Jct => (self.wait_seconds + self.run_seconds) / jobs,
-            Cost::Makespan => self.makespan_seconds,
-            Cost::Energy => self.watt_seconds / 3600.0,
-            Cost::Bsld => self.slowdowns / jobs,
-        }
-    }
-
-    /// Whether something will happen although nothing is started.
-    fn goes_on(&self) -> bool {
-        self.running > 0 || self.submitted < self.courses.len()
-    }
-}
 
 /// How the queue is played.
 #[derive(Clone, Copy, Debug)]
@@ -163,6 +49,11 @@ pub fn environment(scenario: &Scenario, episodes: Episodes, play: Play) -> Resul
         && let Some((config, cluster, options)) = scenario.as_classroom()
         && play.jobs_seen >= config.jobs.unwrap_or(config.tasks.1) as usize
         && let Some(fast) = Classroom::new(config, cluster, options, play.cost, play.may_wait)
+    {
+        return Ok(Box::new(fast));
+    }
+    if scenario.is_trace()
+        && let Some(fast) = Gangs::new(scenario.clone(), episodes, play)?
     {
         return Ok(Box::new(fast));
     }
@@ -382,7 +273,7 @@ impl Environment for Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rota_core::{Cluster, Job, MilliGpu, Span, ThroughputTable, Workload};
+    use rota_core::{Cluster, Job, MilliGpu, Span, ThroughputTable, Time, Workload};
 
     fn trace(seed: u64) -> Scenario {
         let mut stream = RandomStream::new(seed, "jobs");

@@ -4,7 +4,7 @@
 //! (what earlier jobs of its user and kind taught) when [`RENEW_AFTER`] more things were learned about run times. What is free is followed event by event. Where that is not possible (several
 //! GPU types, nodes that come and go) every row is made as the policy makes it.
 
-use crate::features::{self, COUNT, log};
+use crate::features::{self, ALIGNMENT, COUNT, EARLIEST, FITS, FREE, QUEUE, SLOWDOWN, WAIT, log};
 use crate::model::{Header, Model, Use, VERSION};
 use crate::policy::Learned;
 use rota_core::{Bound, End, Event, EventKind, GpuList, JobId, MilliGpu, Snapshot, Time};
@@ -15,14 +15,6 @@ use std::sync::Arc;
 const RENEW_AFTER: u64 = 512;
 /// A job without a row.
 const NOWHERE: u32 = u32::MAX;
-
-const WAIT: usize = features::place("log_wait");
-const SLOWDOWN: usize = features::place("log_slowdown");
-const FITS: usize = features::place("fits_now");
-const FREE: usize = features::place("free");
-const QUEUE: usize = features::place("log_queue");
-const EARLIEST: usize = features::place("log_earliest_start");
-const ALIGNMENT: usize = features::place("alignment");
 
 /// The row of a job, and what it is renewed from.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ pub mod steps;
 mod table;
 mod tracker;
 
-pub use belief::Belief;
+pub use belief::{Belief, Outlook};
 pub use classes::{JobTraits, Lineage};
 pub use tracker::{Tracker, attained_seconds};
 
@@ -123,12 +123,21 @@ impl History {
 
     /// What is believed of jobs with these classes.
     pub fn belief(&self, lineage: &Lineage) -> Belief {
+        Belief::new(&self.hazards(lineage))
+    }
+
+    /// What is believed of a job with these classes that has not run yet: within which seconds it ends with these chances, and more.
+    pub fn outlook(&self, lineage: &Lineage, chances: [f64; 2]) -> Outlook {
+        Outlook::new(&self.hazards(lineage), chances)
+    }
+
+    fn hazards(&self, lineage: &Lineage) -> [f64; STEPS] {
         let mut hazards = [HAZARD_UNKNOWN; STEPS];
         for &row in &lineage.0 {
             let Class { key, table } = &self.classes[row as usize];
             table.shrink(&mut hazards, SHRINKAGE, key.level.memory());
         }
-        Belief::new(&hazards)
+        hazards
     }
 
     /// Bytes it takes in memory, about.
