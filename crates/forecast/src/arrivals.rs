@@ -7,7 +7,7 @@
 use crate::lengths::RunLength;
 use rota_core::random::RandomStream;
 use rota_core::{NewJob, Span, Time};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Arrivals older than this say little about the next hours.
@@ -18,6 +18,10 @@ const JOBS_MAX: usize = 5000;
 const JOBS_MIN: usize = 10;
 /// Less than this was not seen of the site: a burst at its beginning is no habit.
 const SPAN_MIN: Span = Span::from_whole_seconds(3600);
+/// With fewer pairs of jobs that ended it is not known how alike jobs are.
+const PAIRS_MIN: usize = 20;
+/// No jobs are believed to be more alike than this.
+const ALIKE_MAX: f64 = 0.9;
 const DAY: Span = Span::from_whole_seconds(86_400);
 /// The numbers of drawn jobs begin here, above those of all others.
 const FIRST_NUMBER: u64 = 1 << 62;
@@ -33,8 +37,8 @@ struct Recent {
 
 #[derive(Clone, Debug)]
 enum RecentLength {
-    /// The job is over, and did so much work.
-    Known(Span),
+    /// The job is over, and did so much work; with it the chance, by what was believed when it came, that it is no longer than that.
+    Known(Span, Option<f64>),
     /// What was believed when it came, the speed of its best GPU type, and the seconds it has run by now.
     Believed(Arc<RunLength>, f64, f64),
 }
@@ -57,8 +61,11 @@ impl RecentArrivals {
 
     /// A job that came lately is over, and did so much work.
     pub fn ended(&mut self, number: u64, work: Span) {
-        if let Ok(place) = self.jobs.binary_search_by_key(&number, |job| job.number) {
-            self.jobs[place].length = RecentLength::Known(work.max(Span(1)));
+        if let Ok(place) = self.jobs.binary_search_by_key(&number, |job| job.number)
+            && let RecentLength::Believed(length, best, _) = &self.jobs[place].length
+        {
+            let chance = length.learned_chance(work.at_speed(*best).seconds());
+            self.jobs[place].length = RecentLength::Known(work.max(Span(1)), chance);
         }
     }
 
@@ -81,8 +88,25 @@ impl RecentArrivals {
         if jobs.len() < JOBS_MIN || span < SPAN_MIN {
             return None;
         }
-        Some(Arc::new(ArrivalPool { jobs, from, now, span }))
+        let alike = alike(&jobs);
+        Some(Arc::new(ArrivalPool { jobs, from, now, span, alike }))
     }
+}
+
+/// The part of jobs that share their luck with the job of the same user and size before them. Chances of jobs that have nothing to do with
+/// each other differ by a third on average. If two jobs share their luck with the chance p², that is (1 - p²) / 3.
+fn alike(jobs: &[Recent]) -> Option<f64> {
+    let mut before = HashMap::new();
+    let (mut pairs, mut differences) = (0_usize, 0.0);
+    for job in jobs {
+        if let RecentLength::Known(_, Some(chance)) = job.length
+            && let Some(last) = before.insert((&job.request.user, job.request.job.gpus), chance)
+        {
+            pairs += 1;
+            differences += f64::abs(chance - last);
+        }
+    }
+    (pairs >= PAIRS_MIN).then(|| (1.0 - 3.0 * differences / pairs as f64).clamp(0.0, ALIKE_MAX).sqrt())
 }
 
 /// Recent arrivals at one moment, to draw from.
@@ -92,9 +116,15 @@ pub struct ArrivalPool {
     from: Time,
     now: Time,
     span: Span,
+    alike: Option<f64>,
 }
 
 impl ArrivalPool {
+    /// The part of a user's jobs of one size that are long or short together, if enough jobs ended to tell.
+    pub fn alike(&self) -> Option<f64> {
+        self.alike
+    }
+
     /// The arrivals of one draw.
     pub fn drawn(self: &Arc<Self>, mut stream: RandomStream) -> DrawnArrivals {
         // The same time of day, where there are whole days to choose from.
@@ -146,7 +176,7 @@ impl DrawnArrivals {
         let chance = self.stream.unit();
         (request.job.steps, request.job.fails_at, request.job.after) = (0.0, None, Box::default());
         request.job.work = match &recent.length {
-            RecentLength::Known(work) => *work,
+            RecentLength::Known(work, _) => *work,
             RecentLength::Believed(length, best, ran) => {
                 // A job of unknown length takes as long as nothing is known to take: the run forward goes on without it.
                 length
@@ -213,6 +243,30 @@ mod tests {
         let pool = few.pool(Time::ZERO + Span::from_whole_seconds(3600 * 30)).unwrap();
         let mut drawn = pool.drawn(RandomStream::new(1, "arrivals"));
         assert!((0..50).all(|_| drawn.take().unwrap().1.job.work == Span::from_whole_seconds(77)));
+    }
+
+    #[test]
+    fn bursts_are_told_from_jobs_that_have_nothing_to_do_with_each_other() {
+        let mut lengths = crate::Lengths::default();
+        let traits = rota_policy::history::JobTraits { user: "ada", project: "", job_type: "", gpus: 1, estimate_seconds: None };
+        let mut stream = RandomStream::new(3, "lengths");
+        (0..500).for_each(|number| lengths.ended(number, &traits, 100.0 * stream.normal().exp()));
+        let belief = lengths.belief(&traits);
+        let mut alike_of = |burst: u64| {
+            let mut recent = RecentArrivals::default();
+            let mut seconds = 0.0;
+            for number in 0..400 {
+                let at = Time::ZERO + Span::from_whole_seconds(60 * number);
+                recent.came(number, at, request(1), RunLength { belief: belief.clone(), limit_seconds: None }, 1.0);
+                if number % burst == 0 {
+                    seconds = 100.0 * stream.normal().exp();
+                }
+                recent.ended(number, Span::from_seconds(seconds).unwrap());
+            }
+            recent.pool(Time::ZERO + Span::from_whole_seconds(60 * 400)).unwrap().alike().unwrap()
+        };
+        let (alone, bursts) = (alike_of(1), alike_of(20));
+        assert!(alone < 0.4 && bursts > 0.85, "{alone} {bursts}");
     }
 
     #[test]

@@ -103,6 +103,14 @@ pub struct ChangeOptions<'a> {
     pub has_time: &'a dyn Fn() -> bool,
 }
 
+/// What came of trying the changes of one kind.
+enum Tried {
+    /// This one starts the job at once.
+    AtOnce(Box<Trial>, Change),
+    /// None does; these may start it sooner.
+    Later(Vec<Change>),
+}
+
 /// One trial: the fork with a change, on its way forward.
 struct Trial {
     session: Session<ArrivingWorld>,
@@ -173,54 +181,74 @@ impl Fork {
             Subject::Waiting(row) => Trial::new(self.session(engine.clone(), Arc::new([])), *row),
             Subject::New(..) => self.submitted(&engine, None, request.clone()),
         };
-        base.go(options, |trial, _| trial.end.is_none());
-        let mut changes = Changes { start: base.start, end: base.end, ..Changes::default() };
-        if base.start.is_none_or(|start| start > self.now) {
+        base.go(options, |trial, now| now <= self.now && trial.start.is_none());
+        // Whether a change starts the job at once takes one decision to find out; when it starts otherwise takes many.
+        let mut tried = Vec::new();
+        if base.start.is_none() {
             for kind in kinds(&engine.state, subject, &request, options) {
                 if !(options.has_time)() {
                     break;
                 }
-                changes.counterfactuals.extend(self.smallest(&engine, subject, &request, &kind, &base, options));
+                tried.push(self.at_once(&engine, subject, &request, kind, options));
             }
-            changes.counterfactuals.sort_by_key(|found| found.start);
         }
+        base.go(options, |trial, _| trial.end.is_none());
+        let mut changes = Changes { start: base.start, end: base.end, ..Changes::default() };
+        for found in tried {
+            changes.counterfactuals.extend(match found {
+                Tried::AtOnce(trial, change) => Some(self.costs(*trial, change, &base, options)),
+                Tried::Later(later) => self.sooner(&engine, subject, &request, later, &base, options),
+            });
+        }
+        changes.counterfactuals.sort_by_key(|found| found.start);
         if options.wants_types {
             changes.by_type = self.by_type(&engine, subject, &request, options);
         }
         changes
     }
 
-    /// The smallest change of one kind that starts the job at once; where there is none, the smallest that starts it sooner.
-    fn smallest(
+    /// The smallest change of one kind that starts the job at once; where there is none, the first changes that could start it later.
+    fn at_once(
         &self,
         engine: &Engine,
         subject: &Subject,
         request: &NewJob,
-        kind: &[Change],
-        base: &Trial,
+        kind: Vec<Change>,
         options: &ChangeOptions<'_>,
-    ) -> Option<Counterfactual> {
+    ) -> Tried {
         let mut later = Vec::new();
-        for change in kind.iter().take(STEPS_MAX) {
+        for change in kind.into_iter().take(STEPS_MAX) {
             if !(options.has_time)() {
                 break;
             }
-            let mut trial = self.trial(engine, subject, request, change, options);
+            let mut trial = self.trial(engine, subject, request, &change, options);
             trial.go(options, |trial, now| now <= self.now && trial.start.is_none());
-            if trial.has_row() {
-                if trial.start == Some(self.now) {
-                    return Some(self.costs(trial, change, base, options));
-                }
-                if later.len() < LATER_MAX {
-                    later.push((trial, change));
-                }
+            if trial.start == Some(self.now) {
+                return Tried::AtOnce(Box::new(trial), change);
+            }
+            if trial.has_row() && later.len() < LATER_MAX {
+                later.push(change);
             }
         }
-        for (mut trial, change) in later {
+        Tried::Later(later)
+    }
+
+    /// The first of some changes that starts the job sooner than it starts as it is.
+    fn sooner(
+        &self,
+        engine: &Engine,
+        subject: &Subject,
+        request: &NewJob,
+        later: Vec<Change>,
+        base: &Trial,
+        options: &ChangeOptions<'_>,
+    ) -> Option<Counterfactual> {
+        for change in later {
             if !(options.has_time)() {
                 break;
             }
             let is_sooner = |start: Time| base.start.is_none_or(|base| start < base);
+            let mut trial = self.trial(engine, subject, request, &change, options);
             trial.go(options, |trial, now| trial.start.is_none() && is_sooner(now));
             if trial.start.is_some_and(is_sooner) {
                 return Some(self.costs(trial, change, base, options));
@@ -230,7 +258,7 @@ impl Fork {
     }
 
     /// Runs a trial on until its job has ended, and says which jobs start later than without the change.
-    fn costs(&self, mut trial: Trial, change: &Change, base: &Trial, options: &ChangeOptions<'_>) -> Counterfactual {
+    fn costs(&self, mut trial: Trial, change: Change, base: &Trial, options: &ChangeOptions<'_>) -> Counterfactual {
         trial.go(options, |trial, _| trial.end.is_none());
         let mut delays = Vec::new();
         for (row, start) in &trial.starts {
@@ -243,7 +271,7 @@ impl Fork {
         }
         delays.sort_by_key(|(number, delay)| (std::cmp::Reverse(*delay), *number));
         delays.truncate(DELAYS_MAX);
-        Counterfactual { change: change.clone(), start: trial.start.unwrap_or(self.now), delays }
+        Counterfactual { change, start: trial.start.unwrap_or(self.now), delays }
     }
 
     /// The start and end of the job on each type that it could have.

@@ -15,6 +15,9 @@ const ALIKE_MIN: f64 = 3.0;
 /// The logarithmic error of an estimate while nothing is known of how good estimates are here.
 const ESTIMATE_ERROR: f64 = 0.5;
 
+/// A chance is found to so many binary digits.
+const CHANCE_BITS: u32 = 10;
+
 /// What is believed of the length of one job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LengthBelief {
@@ -50,6 +53,17 @@ impl RunLength {
             // A job of unknown length ends by its limit at the latest. When it ends before is not known.
             (total, _) => total,
         }
+    }
+
+    /// The chance that the job runs no longer than so many seconds, if earlier jobs taught anything about it.
+    pub fn learned_chance(&self, seconds: f64) -> Option<f64> {
+        let LengthBelief::Learned(belief) = &self.belief else { return None };
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..CHANCE_BITS {
+            let middle = f64::midpoint(low, high);
+            if belief.quantile(0.0, middle).is_some_and(|within| within <= seconds) { low = middle } else { high = middle }
+        }
+        Some(low)
     }
 
     /// Whether nothing is known of the job's length.

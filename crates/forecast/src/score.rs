@@ -183,7 +183,7 @@ impl Scorer {
     /// Makes the forecasts of some jobs, of which the first `fresh` have just arrived.
     fn forecast_jobs(&mut self, session: &Session<ArrivingWorld>, due: &[JobId], fresh: usize) {
         let fork = self.fork(session);
-        let forecasts = fork.starts_of(due, &self.options.forecast);
+        let forecasts = fork.starts_of(due, &self.options.forecast, &|| true);
         let (if_next, by_limits) = (simpler::if_next(&fork, due), simpler::by_limits(&fork, due));
         for (place, forecast) in forecasts.iter().enumerate() {
             let drawn = (|| Some([forecast.start_p10?, forecast.start_p50?, forecast.start_p90?]))();

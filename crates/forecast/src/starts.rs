@@ -17,9 +17,10 @@ pub(crate) const FOR_EVER: Span = Span(u64::MAX / 1024);
 const KNOWN_FROM: f64 = 0.9;
 /// One draw takes at most so many decisions. Jobs that have not started by then count as later than all.
 const DRAW_DECISIONS_MAX: u64 = 20_000;
-/// The part of a user's jobs of one size that are long or short together. On a month of Philly 0.9 gave half the error of 0: there most
-/// jobs come in bursts.
-const ALIKE: f64 = 0.9;
+/// The part of a user's jobs of one size that are taken to be long or short together while too few jobs have ended to tell.
+const ALIKE: f64 = 0.5;
+/// So many draws are made even if there is no time.
+const DRAWS_MIN: usize = 20;
 /// At most so many jobs are named as those that a start depends on.
 const DEPENDS_MAX: usize = 3;
 
@@ -90,12 +91,14 @@ struct Seen {
 /// believed of each may be right on average, and wrong for all of them today. So some of them share their luck.
 struct Luck {
     stream: RandomStream,
+    /// The part that does.
+    alike: f64,
     shared: HashMap<(Name, u32), f64>,
 }
 
 impl Luck {
-    fn new(stream: RandomStream) -> Self {
-        Self { stream, shared: HashMap::new() }
+    fn new(stream: RandomStream, alike: f64) -> Self {
+        Self { stream, alike, shared: HashMap::new() }
     }
 
     /// The chance at which the length of a job is drawn: each value is as likely as any other.
@@ -103,7 +106,7 @@ impl Luck {
         let own = self.stream.unit();
         // Where a user says how long each job takes, each is wrong in its own way.
         let is_learned = length.is_some_and(|length| matches!(length.belief, LengthBelief::Learned(_)));
-        if !is_learned || self.stream.unit() >= ALIKE {
+        if !is_learned || self.stream.unit() >= self.alike {
             return own;
         }
         *self.shared.entry((job.user, job.gpus)).or_insert(own)
@@ -163,21 +166,27 @@ impl Fork {
 
     /// When each waiting job starts.
     pub fn starts(&self, options: &ForecastOptions) -> Vec<Forecast> {
-        self.starts_of(&self.waiting(), options)
+        self.starts_of(&self.waiting(), options, &|| true)
+    }
+
+    /// The same with fewer draws, but some, if time runs out.
+    pub fn starts_while(&self, options: &ForecastOptions, has_time: &dyn Fn() -> bool) -> Vec<Forecast> {
+        self.starts_of(&self.waiting(), options, has_time)
     }
 
     /// When each of these jobs starts. Those that do not wait are left out by their callers.
-    pub fn starts_of(&self, waiting: &[JobId], options: &ForecastOptions) -> Vec<Forecast> {
+    pub fn starts_of(&self, waiting: &[JobId], options: &ForecastOptions, has_time: &dyn Fn() -> bool) -> Vec<Forecast> {
         if waiting.is_empty() {
             return Vec::new();
         }
         let place = self.places(waiting);
         // A job of unknown length never ends in a draw: jobs that come would pile up behind it for ever.
         let recent = self.recent.as_ref().filter(|_| self.knows_all_lengths());
+        let alike = self.recent.as_ref().and_then(|recent| recent.alike()).unwrap_or(ALIKE);
         let mut draws = Vec::new();
         let mut decisions = 0;
         for draw in 0..options.draws.max(1) {
-            let mut luck = Luck::new(RandomStream::new(options.seed, &format!("forecast {draw}")));
+            let mut luck = Luck::new(RandomStream::new(options.seed, &format!("forecast {draw}")), alike);
             let mut run = Run::new(self, &place, waiting.len());
             run.decisions_max = DRAW_DECISIONS_MAX.min(options.decisions_max);
             let mut session = self.session(self.drawn(|job, length| luck.chance(job, length)), Arc::new([]));
@@ -185,7 +194,7 @@ impl Fork {
             session.world = session.world.with_drawn(recent.map(|pool| pool.drawn(arrivals())));
             decisions += run.go(session);
             draws.push(run.seen);
-            if decisions > options.decisions_max {
+            if decisions > options.decisions_max || (draws.len() >= DRAWS_MIN && !has_time()) {
                 break;
             }
         }

@@ -93,6 +93,14 @@ fn a_forecast_changes_nothing_and_says_the_same_twice() {
 }
 
 #[test]
+fn without_time_there_are_fewer_draws_and_not_none() {
+    let fork = queue(&[(1, Some(100.0)), (1, Some(200.0)), (1, Some(50.0))], "gpu:1", "las");
+    let few = fork.starts_while(&ForecastOptions::default(), &|| false);
+    assert_eq!(few, fork.starts(&ForecastOptions { draws: 20, ..ForecastOptions::default() }));
+    assert_ne!(few, fork.starts(&ForecastOptions::default()));
+}
+
+#[test]
 fn a_drained_queue_starts_nothing() {
     let mut fork = queue(&[(1, Some(100.0)), (1, Some(10.0))], "gpu:1", "fcfs");
     fork.engine.record(&Event::at(Time::ZERO, EventKind::Drained { gpu: None, note: () }));

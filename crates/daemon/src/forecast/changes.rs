@@ -80,7 +80,7 @@ fn look(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16, subject: &S
 }
 
 /// How long this thread has run on a processor.
-fn thread_time() -> Duration {
+pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

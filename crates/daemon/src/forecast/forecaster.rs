@@ -2,6 +2,7 @@
 
 use crate::api::{Prediction, Predictions};
 use crate::clock::rfc3339;
+use crate::forecast::changes::thread_time;
 use crate::forecast::fork::QueueFork;
 use crate::forecast::learned::SharedLearned;
 use crate::forecast::recent::Recent;
@@ -25,6 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const RENEW_EVERY: Duration = Duration::from_secs(30);
 /// The thread rests so many times as long as a forecast took.
 const REST: u32 = 9;
+/// Draws of one forecast end after so much time on a processor.
+const TIME_MAX: Duration = Duration::from_secs(2);
 /// Longer queues are not run forward: a copy of them takes memory, and a forecast minutes.
 pub const JOBS_MAX: usize = 10_000;
 /// The thread gives way to all others.
@@ -132,7 +135,8 @@ impl Forecaster {
             (fork, learned.jobs())
         };
         let options = ForecastOptions { seed: self.seed, ..ForecastOptions::default() };
-        let mut forecasts = fork.starts(&options);
+        let began = thread_time();
+        let mut forecasts = fork.starts_while(&options, &|| thread_time().saturating_sub(began) < TIME_MAX);
         self.calibrate(queue, &mut forecasts);
         let when = |time: Time| rfc3339(queue.wall(time));
         let mut jobs = forecasts.iter().map(|forecast| prediction(queue, forecast, &when)).collect::<Vec<_>>();

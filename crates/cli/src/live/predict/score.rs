@@ -93,22 +93,28 @@ fn describe(score: &Score, policy: &str) -> String {
         };
         return format!("policy {policy}: nothing to compare: {why}");
     }
-    let mut text =
-        format!("policy {policy}: {jobs} predictions of starts ({unknown} more said that the start is not known yet)\n");
-    text += &format!("{:33} {:>13} {:>15} {:>13}\n", "", "all", "at submission", "while waiting");
-    let columns = [&score.all, &score.at_submission, &score.while_waiting];
-    let rows: [(&str, &dyn Fn(&Accuracy) -> String); 7] = [
-        ("predictions", &|part| part.jobs.to_string()),
-        ("between p10 and p90 (80 % is right)", &|part| format!("{:.1} %", 100.0 * part.coverage_p10_p90)),
-        ("median wait", &|part| format!("{:.0} s", part.wait_median_s)),
-        ("p50 minus true start, median", &|part| format!("{:.0} s", part.bias_s)),
-        ("error of p50, median", &|part| format!("{:.0} s", part.error_median_s)),
-        ("error if it were next", &|part| format!("{:.0} s", part.next_error_median_s)),
-        ("error of backfill by users' limits", &|part| format!("{:.0} s", part.limits_error_median_s)),
+    let mut lines = vec![
+        format!("policy {policy}: {jobs} predictions of starts ({unknown} more said that the start is not known yet)"),
+        format!("{:35} {:>11} {:>15} {:>13}", "", "all", "at submission", "while waiting"),
     ];
-    for (name, figure) in rows {
+    let columns = [&score.all, &score.at_submission, &score.while_waiting];
+    for (name, figure) in FIGURES {
         let [all, first, later] = columns.map(figure);
-        text += &format!("{name:35} {all:>11} {first:>15} {later:>13}\n");
+        lines.push(format!("{name:35} {all:>11} {first:>15} {later:>13}"));
     }
-    text.trim_end().to_owned()
+    lines.join("\n")
 }
+
+/// A figure of some predictions, in words.
+type Figure = fn(&Accuracy) -> String;
+
+/// The rows of the table.
+const FIGURES: [(&str, Figure); 7] = [
+    ("predictions", |part| part.jobs.to_string()),
+    ("between p10 and p90 (80 % is right)", |part| format!("{:.1} %", 100.0 * part.coverage_p10_p90)),
+    ("median wait", |part| format!("{:.0} s", part.wait_median_s)),
+    ("p50 minus true start, median", |part| format!("{:.0} s", part.bias_s)),
+    ("error of p50, median", |part| format!("{:.0} s", part.error_median_s)),
+    ("error if it were next", |part| format!("{:.0} s", part.next_error_median_s)),
+    ("error of backfill by users' limits", |part| format!("{:.0} s", part.limits_error_median_s)),
+];
