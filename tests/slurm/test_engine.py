@@ -131,7 +131,8 @@ class AccidentTest(unittest.TestCase):
             self.assertTrue(Cluster.wait_for(lambda: len(daemon.allocations()) == 1, 60), daemon.allocations())
             self.assertIn("k1", daemon.allocations()[0], "the allocation with a job stays with it")
             daemon.start()
-            self.assertEqual(daemon.jobs()[running]["state"], "running")
+            # Its worker finds the daemon again.
+            self.assertTrue(Cluster.wait_for(lambda: daemon.jobs()[running]["state"] == "running", 60), daemon.report())
             daemon.rota("cancel", str(running), str(waiting), "--yes")
             daemon.wait_over([running, waiting], 60)
 

@@ -137,12 +137,12 @@ impl Keeper {
     /// The daemon ends for good: gives back allocations without jobs, and takes back requests that wait.
     fn give_back_the_unused(&mut self) {
         let busy = busy_nodes(&self.parts.board.read());
-        let is_busy = |number: u64| busy.iter().any(|node| node.ends_with(&format!(".a{number}")));
-        let unused = self.book.allocations().iter().filter_map(|allocation| match &allocation.stage {
+        let is_unused = |allocation: &&Allocation| !busy.iter().any(|node| allocation.owns(node));
+        let unused = self.book.allocations().iter().filter(is_unused).filter_map(|allocation| match &allocation.stage {
             AllocationStage::Waiting { job } | AllocationStage::Running { job, .. } => Some((allocation.number, job.clone())),
             AllocationStage::Intended | AllocationStage::Ended { .. } => None,
         });
-        for (number, job) in unused.filter(|(number, _)| !is_busy(*number)).collect::<Vec<_>>() {
+        for (number, job) in unused.collect::<Vec<_>>() {
             self.remember(|book| book.give_back(number));
             // One that stays is in the book, and is given back by the next daemon.
             _ = self.parts.client.cancel(&job);
@@ -186,7 +186,7 @@ impl Keeper {
         for allocation in ended.collect::<Vec<_>>() {
             let reason = reason_of(&allocation);
             // Of one that was given back nobody misses anything.
-            let missed = if allocation.is_given_back { Vec::new() } else { allocation.workers() };
+            let missed = if allocation.is_given_back { Vec::new() } else { self.workers_there(&allocation) };
             for worker in missed {
                 self.tell(ExecutorEvent::NodeGone { node: NodeName::new(&worker), reason: reason.clone() });
             }
@@ -200,6 +200,12 @@ impl Keeper {
                 ));
             }
         }
+    }
+
+    /// The workers of an allocation that have ever joined and were not given up.
+    fn workers_there(&self, allocation: &Allocation) -> Vec<String> {
+        let known = self.parts.workers.nodes().into_iter().map(|node| node.name.to_string());
+        known.filter(|worker| allocation.owns(worker)).collect()
     }
 
     /// Notes whose workers have joined. What works ends the pause after failures.
@@ -253,15 +259,14 @@ impl Keeper {
         let over = self.book.allocations().iter().filter(|allocation| match allocation.stage {
             AllocationStage::Ended { since, is_listed, .. } => {
                 // One that was given back without jobs has nothing whose end must be proved.
-                let is_empty = allocation.is_given_back && !allocation.workers().iter().any(|worker| busy.contains(worker));
+                let is_empty = allocation.is_given_back && !busy.iter().any(|node| allocation.owns(node));
                 !is_listed && (is_empty || now().saturating_sub(since) >= kill_seconds)
             }
             _ => false,
         });
         for allocation in over.cloned().collect::<Vec<_>>() {
             let reason = reason_of(&allocation);
-            let known = self.parts.workers.nodes().into_iter().map(|node| node.name.to_string()).collect::<HashSet<_>>();
-            let left = allocation.workers().into_iter().filter(|worker| known.contains(worker));
+            let left = self.workers_there(&allocation).into_iter();
             let refused = left.filter_map(|worker| self.parts.workers.prove_gone(&NodeName::new(&worker), &reason).err());
             // A worker that still speaks is one that Slurm has not killed: its jobs are not over.
             if refused.count() == 0 {

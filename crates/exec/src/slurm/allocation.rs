@@ -107,7 +107,12 @@ impl Allocation {
         }
     }
 
-    /// The names of its workers.
+    /// Whether a worker of this name is one of its own, also where Slurm has never said which nodes it has.
+    pub fn owns(&self, worker: &str) -> bool {
+        worker.ends_with(&Script::worker_name("", self.number))
+    }
+
+    /// The names of its workers, as far as Slurm has said which nodes it has.
     pub fn workers(&self) -> Vec<String> {
         match &self.stage {
             AllocationStage::Running { nodes, .. } | AllocationStage::Ended { nodes, .. } => {
@@ -466,6 +471,20 @@ mod tests {
         assert!(book.reconcile(&[], 400).unwrap().ended.is_empty());
         book.forget(number).unwrap();
         assert!(book.allocations().is_empty());
+    }
+
+    #[test]
+    fn an_allocation_that_started_and_was_forgotten_between_two_looks_owns_its_workers() {
+        let (folder, mut book) = book();
+        let number = book.intend(shape(), 100).unwrap();
+        book.submitted(number, "7").unwrap();
+        // Its script ran, and the controller has lost its memory.
+        std::fs::write(Script::taken_path(folder.path(), number), "7\n").unwrap();
+        let findings = book.reconcile(&[], 1000).unwrap();
+        assert_eq!(findings.ended, [number]);
+        let over = &book.allocations()[0];
+        assert!(over.workers().is_empty(), "Slurm has never told its nodes");
+        assert_eq!(["v1.a1", "v1.a11", "v1.a2"].map(|worker| over.owns(worker)), [true, false, false]);
     }
 
     #[test]

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::executor::{RunIdentity, RunKey};
 
+/// Proofs that are kept. The ends of runs are written down a moment after the proof.
+const PROOFS_MAX: usize = 256;
+
 /// The name of the file, below the state directory.
 const FILE: &str = "nodes.json";
 
@@ -33,6 +36,9 @@ pub(super) struct KnownNodes {
     /// Runs that were given up with their nodes, by node: what is left of them is killed when the node is back.
     #[serde(default)]
     pub(super) given_up: Vec<(String, RunKey, RunIdentity)>,
+    /// Nodes that were proved to be gone, and why: a daemon that was killed before it wrote down the ends of their runs asks again.
+    #[serde(default)]
+    proved_gone: Vec<(String, String)>,
     /// The file as it was written last.
     #[serde(skip)]
     written: Vec<u8>,
@@ -73,6 +79,18 @@ impl KnownNodes {
             device.index = known.unwrap_or_else(|| self.numbers.values().map(|number| number + 1).max().unwrap_or(0).max(first));
             self.numbers.insert(device.uuid.clone(), device.index);
         }
+    }
+
+    /// Keeps the proof that a node is gone.
+    pub(super) fn prove_gone(&mut self, name: &str, reason: &str) {
+        let surplus = (self.proved_gone.len() + 1).saturating_sub(PROOFS_MAX);
+        self.proved_gone.drain(..surplus);
+        self.proved_gone.push((name.to_owned(), reason.to_owned()));
+    }
+
+    /// Why no process is left on a node, if that was proved.
+    pub(super) fn proof(&self, name: &str) -> Option<&str> {
+        self.proved_gone.iter().rev().find(|(node, _)| node == name).map(|(_, reason)| reason.as_str())
     }
 
     /// Forgets a node and the numbers of its GPUs.

@@ -70,7 +70,9 @@ impl Hub {
         run.stop = self.mirror.kept_stop(key);
         for (rank, place) in known.places.iter().enumerate() {
             let Some(node) = table.nodes.iter().find(|node| node.name == place.node) else {
-                run.end_part(rank, RunEnd::Lost(LostCause::NodeGone(place.node.to_string())));
+                let gone = || LostCause::NodeGone(place.node.to_string());
+                let proof = table.known.proof(place.node.as_str());
+                run.end_part(rank, RunEnd::Lost(proof.map_or_else(gone, |reason| LostCause::NodeEnded(reason.to_owned()))));
                 continue;
             };
             if let Some(home) = &node.home {
@@ -157,6 +159,9 @@ impl Hub {
             self.lose_parts(&mut table, key, &[rank], proof);
         }
         table.known.forget(name.as_str());
+        if let Some(reason) = proof {
+            table.known.prove_gone(name.as_str(), reason);
+        }
         self.remember(&mut table);
         self.tell(ExecutorEvent::NodeRemoved { node: name.clone() });
         Ok(())

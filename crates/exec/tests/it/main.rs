@@ -11,6 +11,7 @@ mod join_tokens;
 mod limits;
 mod local_executor;
 mod output;
+mod proofs;
 mod pruning;
 mod race;
 mod slurm_place;

@@ -3,9 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use rota_exec::{
-    Executor, ExecutorEvent, Limits, LogSettings, Notice, Place, PruneRule, ResourceLimits, RunEnd, RunKey, RunRequest,
-};
+use rota_exec::{Executor, ExecutorEvent, PruneRule, RunEnd, RunKey};
 
 use crate::support::until;
 use crate::worker_place::WorkerPlace;
@@ -18,23 +16,7 @@ fn a_worker_removes_runs_whose_end_the_daemon_knows() {
     let mut executor = place.connect(Arc::new(move |event| _ = told.send(event)));
     for job in 1..=2 {
         let run = RunKey { job, attempt: 1 };
-        let node = executor.inventory().swap_remove(0);
-        let request = RunRequest {
-            run,
-            identity: executor.prepare(run).unwrap(),
-            places: vec![Place { node: node.name, uuids: vec![node.devices[0].uuid.clone()] }],
-            spare_uuids: Vec::new(),
-            command: ["sh", "-c", "echo hello"].map(Into::into).to_vec(),
-            cwd: place.folder().to_owned(),
-            env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
-            variables: Vec::new(),
-            run_as: None,
-            log: LogSettings { bytes_max: 0, files_max: 1 },
-            limits: Limits { time: None, grace: Duration::from_secs(20), memory_max_bytes: None, cpus_max: None },
-            resource_limits: ResourceLimits::default(),
-            notice: Notice::usual(Duration::from_secs(20)),
-            mps: None,
-        };
+        let request = place.request(&mut executor, run, "echo hello");
         executor.start(request).unwrap();
         let is_end = |event: &ExecutorEvent| matches!(event, ExecutorEvent::Ended { run: other, .. } if *other == run);
         let end = events.iter().find(is_end);

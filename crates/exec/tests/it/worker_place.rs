@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rota_exec::{
-    DeviceLook, EventSink, Executor, JoinToken, LocalSettings, PruneRule, RunKey, WorkerExecutor, WorkerSettings, WorkersSettings,
+    DeviceLook, EventSink, Executor, JoinToken, Limits, LocalSettings, LogSettings, Notice, Place, PruneRule, ResourceLimits,
+    RunKey, RunRequest, WorkerExecutor, WorkerSettings, WorkersSettings,
 };
 use rota_gpu::{Device, Devices, Virtual, parse_virtual};
 
@@ -148,6 +149,27 @@ impl WorkerPlace {
             let settings = settings_of(&name, address, token, state_dir, devices);
             rota_exec::work(WorkerSettings { prune, ..settings }).unwrap();
         });
+    }
+
+    /// A run of a script on the first node.
+    pub fn request(&self, executor: &mut WorkerExecutor, run: RunKey, script: &str) -> RunRequest {
+        let node = executor.inventory().swap_remove(0);
+        RunRequest {
+            run,
+            identity: executor.prepare(run).unwrap(),
+            places: vec![Place { node: node.name, uuids: vec![node.devices[0].uuid.clone()] }],
+            spare_uuids: Vec::new(),
+            command: ["sh", "-c", script].map(Into::into).to_vec(),
+            cwd: self.folder().to_owned(),
+            env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
+            variables: Vec::new(),
+            run_as: None,
+            log: LogSettings { bytes_max: 0, files_max: 1 },
+            limits: Limits { time: None, grace: Duration::from_secs(20), memory_max_bytes: None, cpus_max: None },
+            resource_limits: ResourceLimits::default(),
+            notice: Notice::usual(Duration::from_secs(20)),
+            mps: None,
+        }
     }
 
     /// The directories that a run may have, one a worker.

@@ -55,6 +55,7 @@ fn days(text: &str) -> Result<f64, String> {
     }
 }
 
+/// `rota node`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
