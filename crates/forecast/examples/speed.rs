@@ -59,8 +59,8 @@ fn main() {
         let rows = waiting(&fork);
         // The queue's own thread hands out a copy of itself, and nothing else, for each forecast.
         let before = cpu_seconds();
-        let copies = (0..10).map(|_| fork.engine.clone().state.jobs.len()).sum::<usize>();
-        println!("{policy}: a copy of {} jobs: {:.2} ms", copies / 10, 100.0 * (cpu_seconds() - before));
+        let copies = (0..200).map(|_| fork.engine.clone().state.jobs.len()).sum::<usize>();
+        println!("{policy}: a copy of {} jobs: {:.2} ms", copies / 200, 1000.0 * (cpu_seconds() - before) / 200.0);
         let mut times = Vec::new();
         let mut found = 0;
         for step in 0..20 {
