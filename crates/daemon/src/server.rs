@@ -143,6 +143,7 @@ fn doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> ServeError {
 ///
 /// It is long because it is a list: the parts of the daemon, in the order in which they need each other. In pieces the order would be hidden.
 pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
+    rota_exec::keep_little_memory();
     let uid = rustix::process::geteuid().as_raw();
     let (job_limits, files_before) = (rota_exec::ResourceLimits::of_this_process(), raise_files());
     let _lock = take_state_dir(&options.state_dir, uid)?;

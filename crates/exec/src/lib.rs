@@ -49,7 +49,7 @@ pub use local::confinement::cgroup::cgroup_root;
 pub use local::confinement::devices::{DeviceFilter, NVIDIA_MAJOR};
 pub use local::confinement::rlimits::{ResourceLimitError, ResourceLimits};
 pub use local::executor::{Hardening, LocalExecutor, LocalNode, LocalSettings};
-pub use local::free_memory::give_back_memory;
+pub use local::free_memory::{give_back_memory, keep_little_memory};
 pub use local::launch::{LaunchError, Launcher, Supervisor};
 pub use local::processes::identity::{Identity, parent_of};
 pub use local::processes::leftovers::{job_processes, job_processes_in, kill_leftovers};

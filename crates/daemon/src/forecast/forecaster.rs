@@ -4,7 +4,7 @@ use crate::api::{Prediction, Predictions};
 use crate::clock::rfc3339;
 use crate::forecast::changes::thread_time;
 use crate::forecast::fork::QueueFork;
-use crate::forecast::learned::SharedLearned;
+use crate::forecast::learned::{Learned, SharedLearned};
 use crate::forecast::recent::Recent;
 use crate::machine::inventory::CPU;
 use crate::machine::platform::Message;
@@ -120,17 +120,20 @@ impl Forecaster {
         // What cannot be read now is read next time; what was learned before still holds.
         let (fork, learned_from) = {
             let mut learned = self.learned.lock();
-            let ended = learned.read(&self.archive).unwrap_or_default();
             let types = queue.engine.state.bound.cluster.types.iter().map(|kind| kind.name.as_str());
             let types = types.filter(|name| *name != CPU).map(Box::from).collect::<Vec<Box<str>>>();
-            for record in ended.iter().chain(queue.records.iter().flatten().map(|record| &**record)) {
-                self.recent.take_in(record, &self.estimates, &types, &mut learned);
+            let Self { archive, recent, estimates, said, calibration, .. } = self;
+            let mut take_in = |learned: &mut Learned, record: &JobRecord| {
+                recent.take_in(record, estimates, &types, learned);
                 if let (Some(start), Some((made_at, said))) =
-                    (record.started_at, record.started_at.and_then(|_| self.said.remove(&record.id)))
+                    (record.started_at, record.started_at.and_then(|_| said.remove(&record.id)))
                 {
-                    self.calibration.learn(made_at, said, Time(start));
+                    calibration.learn(made_at, said, Time(start));
                 }
-            }
+            };
+            _ = learned.read(archive, &mut take_in);
+            archive.rest();
+            queue.records.iter().flatten().for_each(|record| take_in(&mut learned, record));
             let fork = Fork { recent: self.recent.pool(queue.now), ..queue.believed(&mut learned) };
             (fork, learned.jobs())
         };
@@ -162,6 +165,7 @@ impl Forecaster {
         // Jobs that were cancelled before they started teach nothing.
         let known = queue.numbers.iter().copied().collect::<HashSet<_>>();
         self.said.retain(|number, _| known.contains(number));
+        self.said.shrink_to(2 * self.said.len());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::api::JobState;
 use crate::store::record::JobRecord;
-use crate::store::{Archive, Past, StoreError};
+use crate::store::{Archive, StoreError};
 use rota_forecast::{LengthBelief, Lengths, RunLength};
 use rota_policy::history::JobTraits;
 use std::collections::HashSet;
@@ -49,20 +49,19 @@ impl Learned {
         self.lengths.history().ended()
     }
 
-    /// Reads the jobs that ended since this was last called, and gives them.
-    pub fn read(&mut self, archive: &Archive) -> Result<Vec<JobRecord>, StoreError> {
-        let past = Past { since_ns: self.newest, limit: JOBS_MAX, ..Past::default() };
-        let mut records = archive.past(&past)?;
-        records.retain(|record| record.finished_ns.is_some() && !self.at_newest.contains(&record.id));
-        records.sort_by_key(|record| record.finished_ns);
-        for record in &records {
+    /// Reads the jobs that ended since this was last called, one at a time, and hands over each when it has taught.
+    pub fn read(&mut self, archive: &Archive, mut each: impl FnMut(&mut Self, &JobRecord)) -> Result<(), StoreError> {
+        archive.ended_since(self.newest, JOBS_MAX, |record| {
+            if self.at_newest.contains(&record.id) {
+                return;
+            }
             self.take_in(record);
             if record.finished_ns > self.newest {
                 (self.newest, self.at_newest) = (record.finished_ns, HashSet::new());
             }
             self.at_newest.insert(record.id);
-        }
-        Ok(records)
+            each(self, record);
+        })
     }
 
     fn take_in(&mut self, record: &JobRecord) {

@@ -11,10 +11,11 @@ use std::sync::Arc;
 /// The newest so many jobs are kept.
 const JOBS_MAX: usize = 5000;
 
+/// A job that came lately. Jobs in a row that ask for the same, as those of an array do, have one copy of it.
 struct Came {
     at: Time,
-    request: NewJob,
-    length: RunLength,
+    request: Arc<NewJob>,
+    length: Arc<RunLength>,
     /// How long it ran, if it is over.
     ran: Option<Span>,
 }
@@ -37,8 +38,10 @@ impl Recent {
             known.ran = ran;
             return;
         }
+        if self.jobs.len() >= JOBS_MAX && self.jobs.first_key_value().is_some_and(|(oldest, _)| record.id < *oldest) {
+            return;
+        }
         let (believed, share, memory_mib) = estimates.of(record);
-        let at = Time(record.arrived_at);
         let job = Job {
             gpus: ask.gpus,
             share: MilliGpu(share),
@@ -50,7 +53,8 @@ impl Recent {
             preemptible: ask.preemptible,
             saves_progress: ask.saves_progress,
             any_type: ask.gpus > 1 && ask.any_type,
-            ..Job::new(at, Span(1))
+            // When it came is known without the request.
+            ..Job::new(Time::ZERO, Span(1))
         };
         let types = if ask.gpu_types.is_empty() {
             gpu_types.to_vec()
@@ -64,7 +68,11 @@ impl Recent {
             job_type: ask.job_type.as_deref().unwrap_or("").into(),
             gpu_types: types,
         };
-        self.jobs.insert(record.id, Came { at, request, length: learned.length(record), ran });
+        let length = learned.length(record);
+        let newest = self.jobs.last_key_value().map(|(_, came)| came);
+        let request = shared(newest.map(|came| &came.request), request);
+        let length = shared(newest.map(|came| &came.length), length);
+        self.jobs.insert(record.id, Came { at: Time(record.arrived_at), request, length, ran });
         while self.jobs.len() > JOBS_MAX {
             self.jobs.pop_first();
         }
@@ -74,11 +82,59 @@ impl Recent {
     pub fn pool(&self, now: Time) -> Option<Arc<ArrivalPool>> {
         let mut recent = RecentArrivals::default();
         for (number, came) in self.jobs.iter().filter(|(_, came)| came.at <= now) {
-            recent.came(*number, came.at, came.request.clone(), came.length.clone(), 1.0);
+            recent.came(*number, came.at, Arc::clone(&came.request), Arc::clone(&came.length), 1.0);
             if let Some(ran) = came.ran {
                 recent.ended(*number, ran);
             }
         }
         recent.pool(now)
+    }
+}
+
+/// The value that is known, if it is the same as the new one.
+fn shared<T: PartialEq>(known: Option<&Arc<T>>, new: T) -> Arc<T> {
+    match known {
+        Some(known) if **known == new => Arc::clone(known),
+        _ => Arc::new(new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Submit;
+    use crate::store::journal::{Stamp, Submission};
+    use crate::store::record::Spec;
+
+    fn job(id: u64, ask: &Submit) -> JobRecord {
+        let spec = Some(Arc::new(Spec { ask: Arc::new(ask.clone()), ..Spec::default() }));
+        let request =
+            Submission { uid: 1, user: "ann".to_owned(), gpus: ask.gpus, env_id: 1, memory_mib: None, group: None, spec };
+        JobRecord::new(id, &request, Stamp { at: id, wall_ns: 0 })
+    }
+
+    #[test]
+    fn jobs_that_ask_for_the_same_have_one_copy_of_it_and_only_the_newest_are_kept() {
+        let (mut recent, mut learned) = (Recent::default(), Learned::default());
+        let estimates = Estimates {
+            host: "gauss".to_owned(),
+            memory_mib: Vec::new(),
+            estimate_seconds: 60.0,
+            jobs_per_gpu: 1,
+            buffer_mib: 0,
+        };
+        let mut take_in = |recent: &mut Recent, id, ask: &Submit| {
+            recent.take_in(&job(id, ask), &estimates, &["A100".into()], &mut learned);
+        };
+        let (small, large) = (Submit { gpus: 1, ..Submit::default() }, Submit { gpus: 2, ..Submit::default() });
+        let most = JOBS_MAX as u64;
+        (1..=most).for_each(|id| take_in(&mut recent, id, &small));
+        assert!(Arc::ptr_eq(&recent.jobs[&1].request, &recent.jobs[&most].request), "an array is kept once");
+        assert!(Arc::ptr_eq(&recent.jobs[&1].length, &recent.jobs[&most].length));
+        take_in(&mut recent, most + 1, &large);
+        take_in(&mut recent, 1, &small);
+        assert_eq!((recent.jobs.len(), recent.jobs.contains_key(&1)), (JOBS_MAX, false));
+        assert_eq!(recent.jobs[&(most + 1)].request.job.gpus, 2);
+        assert_eq!(recent.jobs[&2].at, Time(2), "each has its own time");
     }
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -78,6 +78,7 @@ async fn give_back_memory(site: Arc<Site>) {
         let site = Arc::clone(&site);
         let work = move || {
             site.archives.rest();
+            site.lists.rest(Instant::now());
             rota_exec::give_back_memory();
         };
         // It cannot fail; a runtime that ends ends this, too.

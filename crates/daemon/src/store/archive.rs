@@ -25,6 +25,9 @@ pub fn check(path: &Path) -> Result<u64, StoreError> {
     if health == "ok" { Ok(jobs) } else { Err(StoreError::Damaged { path: path.to_owned(), problem: health }) }
 }
 
+/// The pages that a reading connection keeps, in KiB. The system keeps those of the file, too.
+const PAGES_KIB: i64 = 512;
+
 /// A reading connection, for whoever asks about the past.
 pub struct Archive {
     connection: Connection,
@@ -73,11 +76,19 @@ impl Archive {
     /// Opens a store for reading.
     pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = access
-            .open(path, flags)
-            .and_then(|connection| connection.busy_timeout(std::time::Duration::from_secs(10)).map(|()| connection))
-            .map_err(|source| explain(path, source))?;
-        Ok(Self { connection, path: path.to_owned() })
+        let open = || {
+            let connection = access.open(path, flags)?;
+            connection.busy_timeout(std::time::Duration::from_secs(10))?;
+            connection.pragma_update(None, "cache_size", -PAGES_KIB)?;
+            Ok(connection)
+        };
+        Ok(Self { connection: open().map_err(|source| explain(path, source))?, path: path.to_owned() })
+    }
+
+    /// Gives back the memory of pages that are kept for the next look.
+    pub fn rest(&self) {
+        // Nothing is lost if it fails.
+        _ = self.connection.execute_batch("PRAGMA shrink_memory");
     }
 
     /// A job by its number, over or not.
@@ -138,6 +149,38 @@ impl Archive {
         })
     }
 
+    /// Hands over the jobs that ended at or after a moment, in the order of their ends, one at a time and without commands that are kept
+    /// apart: an array of ten thousand jobs takes no more memory here than one job. Without a moment it begins with the newest `newest_max`.
+    pub fn ended_since(
+        &self,
+        since_ns: Option<i64>,
+        newest_max: usize,
+        mut each: impl FnMut(&JobRecord),
+    ) -> Result<(), StoreError> {
+        let first = "SELECT finished_ns FROM jobs WHERE finished_ns IS NOT NULL ORDER BY finished_ns DESC LIMIT 1 OFFSET ?1";
+        let sql = format!(
+            "SELECT {COLUMNS} FROM jobs WHERE finished_ns >= ?1 AND state IN ('done','failed','cancelled','lost') ORDER BY finished_ns"
+        );
+        self.read(|connection| {
+            let since_ns = if let Some(since) = since_ns {
+                since
+            } else {
+                let newer = newest_max.saturating_sub(1);
+                connection.query_row(first, [newer], |row| row.get(0)).optional()?.unwrap_or(i64::MIN)
+            };
+            let reader = JobReader::without_commands();
+            let mut query = connection.prepare_cached(&sql)?;
+            for record in query.query_map([since_ns], |row| reader.read(row))? {
+                match record {
+                    Ok(record) => each(&record),
+                    Err(error) if is_of_one_row(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        })
+    }
+
     /// The number of the last event.
     pub fn newest_event(&self) -> Result<u64, StoreError> {
         let newest: Option<u64> =
@@ -168,4 +211,60 @@ impl Archive {
 fn is_of_one_row(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
     matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Submit;
+    use crate::api::text::Text;
+    use crate::store::Store;
+    use crate::store::journal::{Stamp, Submission};
+    use crate::store::record::Spec;
+    use std::sync::Arc;
+
+    /// A job of an array with a long command that ended at a moment.
+    fn ended(id: u64, ask: &Arc<Submit>, finished_ns: Option<i64>) -> JobRecord {
+        let spec = Spec { ask: Arc::clone(ask), is_template: true, array_index: Some(id), ..Spec::default() };
+        let request = Submission {
+            uid: 1,
+            user: "ann".to_owned(),
+            gpus: 1,
+            env_id: 1,
+            memory_mib: None,
+            group: None,
+            spec: Some(Arc::new(spec)),
+        };
+        let state = if finished_ns.is_some() { JobState::Cancelled } else { JobState::Waiting };
+        JobRecord { state, finished_ns, ..JobRecord::new(id, &request, Stamp { at: 0, wall_ns: 0 }) }
+    }
+
+    #[test]
+    fn ended_jobs_come_one_at_a_time_by_their_end_and_without_long_commands() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rota.db");
+        let mut store = Store::open(&path).unwrap();
+        let command = Arc::new(vec![Text::from("x".repeat(100_000).as_str())]);
+        let ask = Arc::new(Submit { command, name: Some("long".to_owned()), ..Submit::default() });
+        store.transaction(|writer| writer.environment(&Arc::default())).unwrap();
+        let ends = [(1, Some(40)), (2, Some(10)), (3, None), (4, Some(30)), (5, Some(20))];
+        let write = |writer: &mut crate::store::Writer<'_>| {
+            ends.iter().try_for_each(|(id, finished_ns)| writer.put_job(&ended(*id, &ask, *finished_ns)))
+        };
+        store.transaction(write).unwrap();
+        let archive = Archive::open(&path, Access::Shared).unwrap();
+        let seen = |since_ns, newest_max| {
+            let mut ids = Vec::new();
+            let each = |record: &JobRecord| {
+                assert_eq!((record.spec.ask.name.as_deref(), record.spec.ask.command.len()), (Some("long"), 0));
+                ids.push(record.id);
+            };
+            archive.ended_since(since_ns, newest_max, each).unwrap();
+            ids
+        };
+        assert_eq!(seen(None, 100), [2, 5, 4, 1]);
+        assert_eq!(seen(None, 2), [4, 1], "the newest teach");
+        assert_eq!(seen(Some(20), 100), [5, 4, 1]);
+        assert_eq!(seen(Some(41), 100), [] as [u64; 0]);
+    }
 }

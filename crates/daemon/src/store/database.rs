@@ -138,8 +138,9 @@ impl Store {
         _ = self.connection.busy_timeout(BUSY_MAX);
     }
 
-    /// Gives back the memory of pages that are kept for the next writes.
-    pub fn release_memory(&self) {
+    /// Gives back the memory of pages and texts that are kept for the next writes.
+    pub fn release_memory(&mut self) {
+        self.known = KnownTexts::default();
         // Nothing is lost if it fails.
         _ = self.connection.execute_batch("PRAGMA shrink_memory");
     }

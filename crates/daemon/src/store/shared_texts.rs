@@ -103,14 +103,22 @@ fn row_of(connection: &Connection, table: &str, hash: &[u8; 32], content: &str) 
 
 /// Reads jobs of one query. Those that ask for the same share it in memory.
 pub struct JobReader<'a> {
-    connection: &'a Connection,
+    /// Where commands that are kept apart are read, if they are wanted.
+    commands: Option<&'a Connection>,
     specs: RefCell<SpecReader>,
+}
+
+impl JobReader<'static> {
+    /// A reader of jobs whose commands do not matter: those that are kept apart are left out.
+    pub fn without_commands() -> Self {
+        Self { commands: None, specs: RefCell::default() }
+    }
 }
 
 impl<'a> JobReader<'a> {
     /// A reader on a connection.
     pub fn new(connection: &'a Connection) -> Self {
-        Self { connection, specs: RefCell::default() }
+        Self { commands: Some(connection), specs: RefCell::default() }
     }
 
     /// The job of a row.
@@ -122,19 +130,19 @@ impl<'a> JobReader<'a> {
     /// The specification of a text, whose command may be kept apart.
     pub fn spec(&self, text: &str, command_row: Option<i64>) -> rusqlite::Result<Spec> {
         let command = |ask: &mut Submit| {
-            if let Some(id) = command_row {
-                ask.command = self.command(id)?;
+            if let (Some(connection), Some(id)) = (self.commands, command_row) {
+                ask.command = command_of(connection, id)?;
             }
             Ok(())
         };
         self.specs.borrow_mut().read(text, command_row, command).map_err(|NotRead(error)| error)
     }
+}
 
-    fn command(&self, id: i64) -> Result<Arc<Vec<Text>>, NotRead> {
-        let content: String =
-            self.connection.prepare_cached("SELECT content FROM commands WHERE id = ?1")?.query_row([id], |row| row.get(0))?;
-        Ok(Arc::new(serde_json::from_str(&content)?))
-    }
+fn command_of(connection: &Connection, id: i64) -> Result<Arc<Vec<Text>>, NotRead> {
+    let content: String =
+        connection.prepare_cached("SELECT content FROM commands WHERE id = ?1")?.query_row([id], |row| row.get(0))?;
+    Ok(Arc::new(serde_json::from_str(&content)?))
 }
 
 /// Why a specification was not read: the database refused, or the text is not as it must be.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// The first member of a job's own part. In a text it cannot stand inside a string, where its quotes would be escaped.
 const OWN_PART: &str = ",\"gid\":";
-/// Common parts that a reader knows; with more of them it begins anew.
-const KNOWN_MAX: usize = 1000;
+/// Bytes of common parts that a reader knows; with more of them it begins anew.
+const KNOWN_BYTES_MAX: usize = 1 << 20;
 
 /// The text of a specification, with a common part that was written before.
 pub fn text(common: &str, spec: &Spec) -> Result<String, Error> {
@@ -24,6 +24,7 @@ pub fn text(common: &str, spec: &Spec) -> Result<String, Error> {
 #[derive(Default)]
 pub struct SpecReader {
     known: HashMap<(String, Option<i64>), Arc<Submit>>,
+    known_bytes: usize,
 }
 
 impl SpecReader {
@@ -46,9 +47,10 @@ impl SpecReader {
         let Ok(mut ask) = serde_json::from_str::<Submit>(&format!("{common}}}")) else { return whole(text, command) };
         command(&mut ask)?;
         spec.ask = Arc::new(ask);
-        if self.known.len() >= KNOWN_MAX {
-            self.known.clear();
+        if self.known_bytes + key.0.len() > KNOWN_BYTES_MAX {
+            (self.known, self.known_bytes) = (HashMap::new(), 0);
         }
+        self.known_bytes += key.0.len();
         self.known.insert(key, Arc::clone(&spec.ask));
         Ok(spec)
     }

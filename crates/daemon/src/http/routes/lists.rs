@@ -137,6 +137,12 @@ impl Lists {
         kept.insert(wanted.clone(), Kept { told, at: now, page: Arc::clone(&page) });
         page
     }
+
+    /// Forgets pages that were made more than a moment ago.
+    pub fn rest(&self, now: Instant) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|_, known| now.saturating_duration_since(known.at) < AGE_MAX);
+    }
 }
 
 impl Site {
