@@ -66,6 +66,7 @@ test: tools python-tools browser web torch gym slurm namespaces
 	$(SUDO) python3 tests/cluster/three_workers.py target/debug/rota
 	$(MAKE) dist-check
 	ROTA_BINARY=target/debug/rota python3 -W error::ResourceWarning -m unittest discover -s tests/slurm -t tests/slurm
+	$(CARGO) nextest run --workspace --locked --run-ignored only -E 'test(workers_in_allocations_of_slurm)'
 	cd web && npm run e2e
 	cd python && ROTA_BINARY=../target/debug/rota ../$(PYTHON)/bin/python -W error::ResourceWarning -m unittest discover -s tests -t .
 	cd python && $(TORCH_PYTHON) -W error::ResourceWarning -m unittest tests.training tests.growth tests.growth_loop tests.growth_teaching
@@ -120,7 +121,6 @@ chaos-leases: build
 chaos-slurm: slurm
 	$(CARGO) build --locked --workspace
 	cd tests/slurm && ROTA_BINARY=../../target/debug/rota python3 -W error::ResourceWarning -m unittest engine
-	$(CARGO) nextest run --workspace --locked --run-ignored only -E 'test(workers_in_allocations_of_slurm)'
 	ROTA_BINARY=target/debug/rota python3 tests/slurm/crowd.py --jobs 200 --seed $(SEED)
 	ROTA_BINARY=target/debug/rota python3 tests/slurm/accidents.py --rounds 50 --seed $(SEED)
 

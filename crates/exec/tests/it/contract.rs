@@ -222,7 +222,7 @@ mod workers {
     rota_exec::executor_contract!(one keep_the_contract, Workers::in_allocations);
 
     #[test]
-    #[ignore = "takes minutes: `make chaos-slurm` runs it"]
+    #[ignore = "takes half a minute and needs Slurm: `make test` runs it alone"]
     fn workers_in_allocations_of_slurm_keep_the_contract() {
         if is_installed() {
             keep_the_contract();
