@@ -9,10 +9,11 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  rota up --workers-port 7411 --workers-bind 10.0.0.1        on the machine with the queue; it writes STATE/worker-token
-  rota worker --join 10.0.0.1:7411 --token-file worker-token on each other machine, with a copy of that file
+  rota up --workers-port 7411 --workers-bind 10.0.0.1          on the machine with the queue
+  rota worker --join 10.0.0.1:7411 --token-file worker-token   on each other machine
 
-The worker stays in the foreground and connects again for ever. Its jobs run on when it ends, and are found again by the next one.
+The daemon writes the file `worker-token` into its state directory; each other machine needs a copy.
+The worker stays in the foreground, and connects again whenever the connection is lost. Its jobs run on when it ends, and are found again by the next one.
 docs/cluster.md has a lab of three machines, step by step.")]
 pub struct WorkerArgs {
     /// The address of the daemon: HOST:PORT of `rota up --workers-port`
@@ -39,14 +40,13 @@ pub struct WorkerArgs {
     /// The address at which other nodes reach this one, for jobs over several nodes [default: where its connection comes from]
     #[arg(long, value_name = "IP")]
     pub address: Option<IpAddr>,
-    #[command(flatten)]
     /// How many days the directories of runs that are over are kept on this machine; the daemon has their output
     #[arg(long, value_name = "DAYS", default_value = "7", value_parser = days)]
     pub keep_days: f64,
+    #[command(flatten)]
     pub state: StateArgs,
 }
 
-/// `rota node`.
 /// Days from none to ten years.
 fn days(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
@@ -77,11 +77,11 @@ pub enum NodeVerb {
         #[arg(long)]
         json: bool,
     },
-    /// A lost machine will not come back: end its jobs here, as lost
+    /// Forget a lost machine that will not come back, and end its jobs
     #[command(after_help = "\
-Jobs on a machine that does not answer may still be running. Say this only when you know that they are not: when the machine is switched
-off, say. Jobs that save their work through their leases wait again, the others are lost. A worker that comes back after all kills what is
-left of them.")]
+Jobs on a machine that does not answer may still be running. Use this only when you know that they are not, for example because the \
+machine is switched off. Jobs that save their work through their leases wait again; the others end as lost. If the worker comes back \
+after all, it kills what is left of them.")]
     Forget {
         #[command(flatten)]
         state: StateArgs,

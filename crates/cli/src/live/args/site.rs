@@ -71,7 +71,7 @@ pub enum ScopeWord {
 /// What to do with tokens.
 #[derive(Subcommand)]
 pub enum TokenVerb {
-    /// Make one, and print it this once
+    /// Create a token, and print it; it is not shown again
     Create {
         #[command(flatten)]
         state: StateArgs,
@@ -99,7 +99,7 @@ pub enum TokenVerb {
         #[arg(long)]
         json: bool,
     },
-    /// End one, with every session that was opened with it
+    /// Revoke a token, and end every session that was opened with it
     Revoke {
         #[command(flatten)]
         state: StateArgs,
@@ -143,7 +143,7 @@ Examples:
         /// What messages are signed with
         #[arg(long, value_name = "S", env = "ROTA_NOTIFY_SECRET", hide_env_values = true)]
         secret: Option<String>,
-        /// Of what: started, finished, failed, cancelled [default: finished,failed]
+        /// The events to tell of: started, finished, failed, cancelled [default: finished,failed]
         #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = crate::live::daemon::event)]
         on: Vec<rota_daemon::api::NotifyEvent>,
         /// Print JSON
@@ -158,7 +158,7 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Tell them no more
+    /// Remove a target of notifications
     Remove {
         #[command(flatten)]
         state: StateArgs,
@@ -205,7 +205,7 @@ pub struct ConfigArgs {
 /// What to do with the configuration.
 #[derive(Subcommand)]
 pub enum ConfigVerb {
-    /// Say whether a file is sound
+    /// Check a file with settings
     Check {
         /// The file
         #[arg(value_name = "FILE")]
