@@ -244,8 +244,8 @@ pub fn serve(options: Options, ready: impl FnOnce(&Ready)) -> Result<(), ServeEr
     ready(&Ready { socket: socket.clone(), http, watchmen, workers: workers_port, gpus: devices.len(), driver });
     let ran = run(&mut session);
     site.simulations.stop_all();
-    ran?;
     leave_allocations(allocations, &board);
+    ran?;
     clear_away(&socket, &state_dir, &site, runtime);
     Ok(())
 }
