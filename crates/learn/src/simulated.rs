@@ -147,7 +147,7 @@ impl Scenario {
         }
     }
 
-    /// Whether the task generator makes the episodes.
+    /// Whether episodes are stretches of a trace.
     pub(crate) fn is_trace(&self) -> bool {
         matches!(self.source, Source::Trace { .. })
     }
