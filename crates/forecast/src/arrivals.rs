@@ -21,7 +21,7 @@ const SPAN_MIN: Span = Span::from_whole_seconds(3600);
 /// With fewer pairs of jobs that ended it is not known how alike jobs are.
 const PAIRS_MIN: usize = 20;
 /// No jobs are believed to be more alike than this.
-const ALIKE_MAX: f64 = 0.9;
+const ALIKE_MAX: f64 = 0.95;
 const DAY: Span = Span::from_whole_seconds(86_400);
 /// The numbers of drawn jobs begin here, above those of all others.
 const FIRST_NUMBER: u64 = 1 << 62;
@@ -93,8 +93,9 @@ impl RecentArrivals {
     }
 }
 
-/// The part of jobs that share their luck with the job of the same user and size before them. Chances of jobs that have nothing to do with
-/// each other differ by a third on average. If two jobs share their luck with the chance p², that is (1 - p²) / 3.
+/// The part of a user's jobs of one size that share their luck. Chances of jobs that have nothing to do with each other differ by a third
+/// on average; how much nearer those of neighbours are says how alike they are. The share is larger than that: what is believed of a user
+/// was learned from few bursts, and is itself wrong for all jobs of the next.
 fn alike(jobs: &[Recent]) -> Option<f64> {
     let mut before = HashMap::new();
     let (mut pairs, mut differences) = (0_usize, 0.0);
@@ -106,7 +107,7 @@ fn alike(jobs: &[Recent]) -> Option<f64> {
             differences += f64::abs(chance - last);
         }
     }
-    (pairs >= PAIRS_MIN).then(|| (1.0 - 3.0 * differences / pairs as f64).clamp(0.0, ALIKE_MAX).sqrt())
+    (pairs >= PAIRS_MIN).then(|| (1.0 - (3.0 * differences / pairs as f64).min(1.0).powi(3)).min(ALIKE_MAX))
 }
 
 /// Recent arrivals at one moment, to draw from.
