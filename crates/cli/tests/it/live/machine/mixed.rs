@@ -70,7 +70,9 @@ fn jobs_share_the_cards_of_a_mixed_machine_by_what_fits_on_each() {
     assert!(said.contains("24600 MiB") && said.contains("24576 MiB"), "{said}");
     let said = daemon.refusal(1, &["claim", "--gpus", "2", "--timeout", "1"]);
     assert!(said.contains("needs 2 GPUs; 0 of 2 free"), "{said}");
-    daemon.ok(&["cancel", "--yes", "--name", "*"]);
+    for job in [one, other, large] {
+        daemon.ok(&["cancel", &job.to_string()]);
+    }
     // A claim of both is one of both types; the cards are named by UUID.
     let mut holder = Command::new("sleep").arg("60").spawn().unwrap();
     let both = daemon.ok(&["claim", "--gpus", "2", "--timeout", "30", "--pid", &holder.id().to_string()]);
@@ -99,9 +101,12 @@ fn two_v100_with_a_little_less_memory_on_one_are_one_type() {
     }
     assert_eq!(daemon.show(one)["gpu_indices"], daemon.show(other)["gpu_indices"]);
     assert_ne!(daemon.show(one)["gpu_indices"], daemon.show(large)["gpu_indices"]);
-    let why = daemon.explain(daemon.shell(&["-g", "2"], "true"));
-    assert!(why["reason"].as_str().unwrap().contains("needs 2 GPUs; 0 of 2 free"), "{why:#}");
-    daemon.ok(&["cancel", "--yes", "--name", "*"]);
+    let gang = daemon.shell(&["-g", "2"], "true");
+    let why = daemon.explain(gang);
+    assert!(why["reason"].as_str().unwrap().starts_with("needs 2 whole GPUs; GPU 0 runs job"), "{why:#}");
+    for job in [one, other, large, gang] {
+        daemon.ok(&["cancel", &job.to_string()]);
+    }
     let mut holder = Command::new("sleep").arg("60").spawn().unwrap();
     let words = ["claim", "--gpus", "2", "--timeout", "30", "--pid", &holder.id().to_string()];
     assert_eq!(daemon.ok(&words).trim(), "0,1", "one model: an index is the same card to everybody");
