@@ -88,12 +88,6 @@ fn slowdowns(waited: usize) -> [f32; RING] {
     std::array::from_fn(|run| log(waited as f64 / run.max(SHORTEST) as f64, 5.0))
 }
 
-/// One bit for each of eight flags, the first the lowest.
-fn bits(flags: [bool; LANES]) -> u64 {
-    // The product moves the lowest bit of each byte to its place in the highest byte.
-    u64::from_le_bytes(flags.map(u8::from)).wrapping_mul(0x0102_0408_1020_4080) >> 56
-}
-
 impl Logarithms {
     fn new(longest: usize) -> Self {
         let areas = (0..=longest).flat_map(|run| (0..=100).map(move |share| log(run as f64 * f64::from(share) / 100.0, 15.0)));
@@ -264,7 +258,7 @@ impl Classroom {
         ]);
     }
 
-    /// Finds which waiting tasks fit, and how well. Says whether any does. At least one must wait.
+    /// Finds which waiting tasks fit, and how well. Says whether any does.
     fn fit(&mut self) -> bool {
         let largest = self.setting.kind.memory_mib.max(1) as f32;
         let mut rooms = [[0.0; 4]; GPUS_MAX];
@@ -276,9 +270,7 @@ impl Classroom {
         let Waiting { count, share, memory_mib, alignment, fits, .. } = &mut self.waiting;
         let tasks = share.as_chunks::<LANES>().0.iter().zip(memory_mib.as_chunks::<LANES>().0);
         let tasks = tasks.zip(alignment.as_chunks_mut::<LANES>().0).zip(fits.as_chunks_mut::<LANES>().0);
-        let legal = self.legal[1..].as_chunks_mut::<LANES>().0;
-        let (mut fitting, mut shift) = (0, 0_u32);
-        for ((((share, memory_mib), alignment), fits), legal) in tasks.zip(legal).take(count.div_ceil(LANES)) {
+        for (((share, memory_mib), alignment), fits) in tasks.take(count.div_ceil(LANES)) {
             let mut best = [0.0_f32; LANES];
             for [free, free_mib, by_share, by_memory] in rooms {
                 for ((share, memory_mib), best) in share.iter().zip(memory_mib).zip(&mut best) {
@@ -291,13 +283,8 @@ impl Classroom {
             }
             *fits = best.map(|best| if best > 0.0 { 1.0 } else { 0.0 });
             *alignment = best;
-            *legal = best.map(|best| best > 0.0);
-            fitting |= bits(*legal) << shift;
-            shift = (shift + LANES as u32) % u64::BITS;
         }
-        // Behind the last task stand tasks that were started.
-        self.fitting = fitting & (u64::MAX >> (u64::BITS - *count as u32));
-        self.fitting != 0
+        alignment[..*count].iter().any(|alignment| *alignment > 0.0)
     }
 
     /// The seconds until the next task ends; 0 if none runs.
@@ -322,11 +309,15 @@ impl Classroom {
         let (alignments, fits) = (&self.waiting.alignment[..count], &self.waiting.fits[..count]);
         // Whether a task fits is as good as random: products instead of branches, which would be guessed wrong.
         for ((alignment, fits), row) in alignments.iter().zip(fits).zip(&mut rows[..count]) {
-            row[FREE..=QUEUE].copy_from_slice(&[free, queue]);
+            row[FREE] = free;
+            row[QUEUE] = queue;
             row[FITS] = *fits;
             row[EARLIEST] = earliest * (1.0 - *fits);
             row[ALIGNMENT] = *alignment;
         }
+        let legal = &mut self.legal[1..=count];
+        legal.iter_mut().zip(fits).for_each(|(legal, fits)| *legal = *fits > 0.0);
+        self.fitting = legal.iter().enumerate().fold(0, |fitting, (task, legal)| fitting | u64::from(*legal) << task);
     }
 
     /// Renews what time alone changes.
@@ -455,10 +446,7 @@ impl Environment for Classroom {
         let config = Arc::clone(&self.setting.config);
         config.each_task(seed, |task| self.push(&task));
         self.tasks = self.waiting.count;
-        self.fitting = 0;
-        if self.tasks > 0 {
-            self.fit();
-        }
+        self.fit();
         self.look();
     }
 
