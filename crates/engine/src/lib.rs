@@ -53,7 +53,7 @@ macro_rules! snapshot {
 }
 
 /// Rows of jobs that are over before they are dropped from the tables, at the least.
-const ENDED_ROWS_MIN: usize = 1000;
+const ENDED_ROWS_MIN: usize = 100;
 /// Policies that were in force before and whose memory is kept, in case they are set again.
 const PARKED_MAX: usize = 4;
 

@@ -1,6 +1,7 @@
 //! The daemon's own loop on a virtual clock with invented processes: for the same workload it must decide as the simulator does.
 
 mod late_users;
+mod many_jobs;
 mod measured;
 mod simulated;
 mod slow_stops;
