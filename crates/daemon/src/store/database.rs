@@ -293,8 +293,8 @@ impl Store {
 
     /// The environment that jobs refer to by this number.
     pub fn environment(&self, id: i64) -> Result<Vec<(Text, Text)>, StoreError> {
-        let content: String = self
-            .read(|connection| connection.query_row("SELECT content FROM environments WHERE id = ?1", [id], |row| row.get(0)))?;
+        let sql = "SELECT content FROM environments WHERE id = ?1";
+        let content: String = self.read(|connection| connection.prepare_cached(sql)?.query_row([id], |row| row.get(0)))?;
         serde_json::from_str(&content).map_err(|error| StoreError::Row { job: 0, problem: format!("environment {id}: {error}") })
     }
 

@@ -387,5 +387,7 @@ fn clear(path: &Path) -> io::Result<Option<u32>> {
 
 /// A random identity, from the kernel.
 pub(crate) fn new_identity() -> io::Result<RunIdentity> {
-    Ok(RunIdentity::from_text(std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim()))
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(RunIdentity::from_text(format!("{:032x}", u128::from_be_bytes(bytes))))
 }
