@@ -63,6 +63,7 @@ impl<P: Platform> LiveWorld<P> {
             save_image(&mut session);
         }
         session.world.show_gpus(&session.engine.state);
+        session.world.show_speeds(&session.engine.state);
         Ok(session)
     }
 
