@@ -117,3 +117,18 @@ fn parity_baselines_come_out_and_the_default_is_better_than_random() {
     assert!(default.better_than_random["all"].low > 0.0, "{:?}", default.better_than_random);
     assert!(default.better_than_random["ConvNet2"].low > 0.0, "{:?}", default.better_than_random);
 }
+
+#[test]
+fn the_shipped_tables_hold_every_triple_at_both_costs() {
+    let tables = read_tables(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/fashion-mnist-14x14.csv")).unwrap();
+    assert_eq!(
+        tables.iter().map(|table| table.name()).collect::<Vec<_>>(),
+        ["ConvNet2/middle-arithmetic", "ConvNet2/middle-recorded"]
+    );
+    for table in &tables {
+        assert_eq!(table.runs.len(), 64, "{}", table.name());
+    }
+    // Where a deepening is paid in full, no triple has a higher mean of the last five epochs than a network that stays as it is.
+    let best = tables[0].runs.iter().max_by(|a, b| a.settled.total_cmp(&b.settled)).unwrap();
+    assert_eq!(best.actions, tables[0].nothing());
+}
