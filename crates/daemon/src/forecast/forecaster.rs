@@ -52,12 +52,7 @@ pub fn start(
         said: HashMap::new(),
         seed: 0,
     };
-    let work = move || {
-        // Forecasts give way to decisions, to requests and to jobs. Where that is not permitted, they run like everything else.
-        _ = rustix::process::nice(10);
-        forecaster.run();
-    };
-    std::thread::Builder::new().name("forecasts".to_owned()).spawn(work).map(drop)
+    std::thread::Builder::new().name("forecasts".to_owned()).spawn(move || forecaster.run()).map(drop)
 }
 
 /// What came of asking for a copy of the queue.
