@@ -9,7 +9,7 @@ use rota_learn::adapt::game::Game;
 use rota_learn::adapt::policy::{Decision, PolicyNetwork, PolicyState, time_encoding};
 use rota_learn::adapt::policy_file::read_policy;
 use rota_learn::adapt::reward::{standardised, tangent};
-use rota_learn::adapt::table::{find, read_tables};
+use rota_learn::adapt::table::{Table, find, read_tables};
 use rota_learn::adapt::vocabulary::Vocabulary;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -121,10 +121,7 @@ fn parity_baselines_come_out_and_the_default_is_better_than_random() {
 #[test]
 fn the_shipped_tables_hold_every_triple_at_both_costs() {
     let tables = read_tables(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/fashion-mnist-14x14.csv")).unwrap();
-    assert_eq!(
-        tables.iter().map(|table| table.name()).collect::<Vec<_>>(),
-        ["ConvNet2/middle-arithmetic", "ConvNet2/middle-recorded"]
-    );
+    assert_eq!(tables.iter().map(Table::name).collect::<Vec<_>>(), ["ConvNet2/middle-arithmetic", "ConvNet2/middle-recorded"]);
     for table in &tables {
         assert_eq!(table.runs.len(), 64, "{}", table.name());
     }
