@@ -226,15 +226,7 @@ mod tests {
     /// A job of an array with a long command that ended at a moment.
     fn ended(id: u64, ask: &Arc<Submit>, finished_ns: Option<i64>) -> JobRecord {
         let spec = Spec { ask: Arc::clone(ask), is_template: true, array_index: Some(id), ..Spec::default() };
-        let request = Submission {
-            uid: 1,
-            user: "ann".to_owned(),
-            gpus: 1,
-            env_id: 1,
-            memory_mib: None,
-            group: None,
-            spec: Some(Arc::new(spec)),
-        };
+        let request = Submission { uid: 1, gpus: 1, env_id: 1, spec: Some(Arc::new(spec)), ..Submission::default() };
         let state = if finished_ns.is_some() { JobState::Cancelled } else { JobState::Waiting };
         JobRecord { state, finished_ns, ..JobRecord::new(id, &request, Stamp { at: 0, wall_ns: 0 }) }
     }

@@ -31,7 +31,7 @@ impl Realm for Live {
 pub type QueueEvent = EventKind<Live>;
 
 /// What a new job asked for, and who asked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Submission {
     /// The job's owner.
     pub uid: u32,

@@ -167,15 +167,7 @@ mod tests {
     use crate::store::{Store, StoreError};
 
     fn put(store: &mut Store, id: u64, spec: &Arc<Spec>) -> Result<(), StoreError> {
-        let request = Submission {
-            uid: 1,
-            user: "ann".to_owned(),
-            gpus: 1,
-            env_id: 1,
-            memory_mib: None,
-            group: None,
-            spec: Some(Arc::clone(spec)),
-        };
+        let request = Submission { uid: 1, gpus: 1, env_id: 1, spec: Some(Arc::clone(spec)), ..Submission::default() };
         let record = JobRecord::new(id, &request, Stamp { at: 0, wall_ns: 0 });
         store.transaction(|writer| writer.put_job(&record))
     }

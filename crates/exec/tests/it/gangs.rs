@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rota_exec::{
-    Adoption, Cause, Executor, ExecutorEvent, KnownRun, Limits, LogSettings, LostCause, Notice, Place, ResourceLimits, RunEnd,
-    RunKey, RunRequest, Started, Stop, WorkerExecutor,
+    Adoption, Cause, Executor, ExecutorEvent, KnownRun, LostCause, Place, RunEnd, RunKey, RunRequest, Started, Stop,
+    WorkerExecutor,
 };
 
 use crate::support::FAR;
@@ -35,22 +35,8 @@ impl Gang {
             let node = nodes.iter().find(|node| node.name.as_str() == name).unwrap();
             Place { node: node.name.clone(), uuids: node.devices.iter().map(|device| device.uuid.clone()).collect() }
         };
-        RunRequest {
-            run: RUN,
-            identity: self.executor.prepare(RUN).unwrap(),
-            places: ["one", "two", "three"].map(place).to_vec(),
-            spare_uuids: Vec::new(),
-            command: ["sh", "-c", script].map(Into::into).to_vec(),
-            cwd: self.place.folder().to_owned(),
-            env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
-            variables: Vec::new(),
-            run_as: None,
-            log: LogSettings { bytes_max: 0, files_max: 1 },
-            limits: Limits { time: None, grace: Duration::from_secs(20), memory_max_bytes: None, cpus_max: None },
-            resource_limits: ResourceLimits::default(),
-            notice: Notice::usual(Duration::from_secs(20)),
-            mps: None,
-        }
+        let places = ["one", "two", "three"].map(place).to_vec();
+        RunRequest { places, ..self.place.request(&mut self.executor, RUN, script) }
     }
 
     fn start(&mut self, script: &str) -> KnownRun {
