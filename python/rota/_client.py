@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import ssl
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union, overload
@@ -405,11 +407,18 @@ class Client:
 
     def _run(self, steps: Steps[T]) -> T:
         """Takes the steps, one after the other."""
+        interrupted: Optional[BaseException] = None
         try:
             step = next(steps)
             while True:
                 try:
-                    answer = self._take(step)
+                    if interrupted is not None:
+                        error, interrupted = interrupted, None
+                        raise error
+                    if isinstance(step, Request) and step.is_whole:
+                        answer, interrupted = _to_its_end(functools.partial(self._take, step))
+                    else:
+                        answer = self._take(step)
                 except BaseException as error:  # noqa: BLE001 (what it means, the steps decide)
                     step = steps.throw(error)
                 else:
@@ -440,3 +449,30 @@ class Client:
                 lost = error
             goes_on = self._run(stream.goes_on(lost))
         yield from stream.rest()
+
+
+def _to_its_end(work: Callable[[], T]) -> tuple[T, Optional[BaseException]]:
+    """What the work returns, also if this thread is interrupted meanwhile, and the interrupt. Signals reach the main thread
+    alone: the work goes on in another."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+    is_over = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 (raised again where it is waited for)
+            errors.append(error)
+        finally:
+            is_over.set()
+
+    interrupted: Optional[BaseException] = None
+    threading.Thread(target=run, daemon=True).start()
+    while not is_over.is_set():
+        try:
+            is_over.wait()
+        except BaseException as error:  # noqa: BLE001 (an interrupt, raised as soon as the work is over)
+            interrupted = error
+    if errors:
+        raise errors[0]
+    return results[0], interrupted

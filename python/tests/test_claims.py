@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import unittest
+from pathlib import Path
 from typing import Any
 
 import rota
@@ -19,6 +23,36 @@ class Grants(unittest.TestCase):
         claim = rota.Claim(1, (0, 3), ("GPU-a", "PCI-00000000:3B:00.0"), lambda: None)
         self.assertEqual(claim.environment["CUDA_VISIBLE_DEVICES"], "GPU-a,3")
         self.assertEqual(repr(claim), "<Claim 1: GPU 0, 3>")
+
+
+class SlowAnswer(unittest.TestCase):
+    def test_an_interrupt_before_the_answer_gives_up_the_claim(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="rota-python-")
+        self.addCleanup(folder.cleanup)
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(str(Path(folder.name) / "rota.sock"))
+        listener.listen()
+        listener.settimeout(60)
+        process = subprocess.Popen(
+            [sys.executable, "-c", "import rota, sys; rota.Client(sys.argv[1]).claim()", folder.name],
+            env={**without_rota(), "PYTHONPATH": str(ROOT / "python")},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(process.kill)
+        asked = []
+        for interrupts in (True, False):
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rb") as stream:
+                asked.append(stream.readline().split()[1].decode())
+                if interrupts:
+                    # The interrupt is there before the answer is.
+                    process.send_signal(signal.SIGINT)
+                connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ids":[7]}')
+        said = process.communicate()[1]
+        self.assertEqual(asked, ["/api/v1/claims", "/api/v1/jobs/7/cancel"])
+        self.assertIn("KeyboardInterrupt", said)
 
 
 class Claims(DaemonTest):
