@@ -215,7 +215,8 @@ impl Virtual {
                 power_limit_watts: Some(full_watts),
                 compute_mode: ComputeMode::Default,
                 mig_parent: None,
-                minor: Some(index),
+                // There is no `/dev/nvidiaN` for it.
+                minor: None,
             };
             let idle_watts = known.map_or(UNKNOWN_IDLE_WATTS, |known| known.idle_watts);
             Modelled { device, idle_watts, full_watts, loads: Vec::new(), energy_joules: 0.0, counted: now }
@@ -338,6 +339,11 @@ mod tests {
         assert_eq!(parse_virtual("a100:4,t4:2").unwrap(), [one("a100", 4, None), one("t4", 2, None)]);
         assert_eq!(parse_virtual(" A100 : 4 : 40960 ").unwrap(), [one("a100", 4, Some(40_960))]);
         assert_eq!(parse_virtual("a100:1:80000,a100:1").unwrap(), [one("a100", 1, Some(80_000)), one("a100", 1, None)]);
+    }
+
+    #[test]
+    fn there_is_no_device_file_that_jobs_could_be_kept_from() {
+        assert!(gpus("a100:4").devices.iter().all(|modelled| modelled.device.minor.is_none()));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::watchmen::clients::{Asker, Registration};
 use rota_core::Time;
 use rota_exec::{Adoption, DeviceLook, Executor, ExecutorEvent, ExitRecord, LostCause, RunEnd, StartError, Started, Stop};
 use std::fmt;
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// The user who makes a request.
@@ -248,7 +249,7 @@ pub struct Run<'a> {
     /// The job, with its attempt and its GPUs.
     pub record: &'a JobRecord,
     /// Its environment as submitted.
-    pub env: Vec<(Text, Text)>,
+    pub env: Arc<Vec<(Text, Text)>>,
 }
 
 /// Clock, messages, and the executor that runs jobs. What is done to jobs is written once for every platform, below.

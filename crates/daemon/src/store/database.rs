@@ -150,11 +150,10 @@ impl Store {
         &mut self,
         change: impl FnOnce(&mut Writer<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, StoreError> {
-        let path = self.path.clone();
-        let known = &mut self.known;
+        let (connection, known) = (&self.connection, &mut self.known);
         let outcome = (|| {
-            let transaction = self.connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            let result = change(&mut Writer { connection: &transaction, known })?;
+            let transaction = OpenTransaction::begin(connection)?;
+            let result = change(&mut Writer { connection, known })?;
             transaction.commit()?;
             Ok(result)
         })();
@@ -162,7 +161,7 @@ impl Store {
             // Rows that were rolled back must not be remembered.
             self.known = KnownTexts::default();
         }
-        outcome.map_err(|source| explain(&path, source))
+        outcome.map_err(|source| explain(&self.path, source))
     }
 
     /// Does everything in `change` or nothing, without waiting for the disk: it outlives this process, and may not outlive the power.
@@ -291,11 +290,17 @@ impl Store {
         rows.into_iter().collect()
     }
 
-    /// The environment that jobs refer to by this number.
-    pub fn environment(&self, id: i64) -> Result<Vec<(Text, Text)>, StoreError> {
+    /// The environment that jobs refer to by this number. The one that was written or read last is not read again.
+    pub fn environment(&mut self, id: i64) -> Result<Arc<Vec<(Text, Text)>>, StoreError> {
+        if let Some(known) = self.known.environment(id) {
+            return Ok(known);
+        }
         let sql = "SELECT content FROM environments WHERE id = ?1";
         let content: String = self.read(|connection| connection.prepare_cached(sql)?.query_row([id], |row| row.get(0)))?;
-        serde_json::from_str(&content).map_err(|error| StoreError::Row { job: 0, problem: format!("environment {id}: {error}") })
+        let wrong = |error| StoreError::Row { job: 0, problem: format!("environment {id}: {error}") };
+        let read = Arc::new(serde_json::from_str(&content).map_err(wrong)?);
+        self.known.keep_environment(id, &read);
+        Ok(read)
     }
 
     /// One job, over or not.
@@ -333,6 +338,30 @@ impl Store {
     /// Anything else that only reads.
     pub fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         query(&self.connection).map_err(|source| explain(&self.path, source))
+    }
+}
+
+/// A transaction that has begun. It is undone unless it is committed. Its own statements are kept compiled, as all others are.
+struct OpenTransaction<'a>(&'a Connection);
+
+impl<'a> OpenTransaction<'a> {
+    fn begin(connection: &'a Connection) -> rusqlite::Result<Self> {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(Self(connection))
+    }
+
+    fn commit(self) -> rusqlite::Result<()> {
+        self.0.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+}
+
+impl Drop for OpenTransaction<'_> {
+    fn drop(&mut self) {
+        // Some errors have undone it already.
+        if !self.0.is_autocommit() {
+            _ = self.0.execute_batch("ROLLBACK");
+        }
     }
 }
 
@@ -411,9 +440,12 @@ impl Writer<'_> {
 
     /// Writes an image of the scheduler as of an event, in place of the one before, and drops what only the scheduler needed until then.
     pub fn put_image(&mut self, seq: u64, content: &[u8]) -> rusqlite::Result<()> {
+        // Those before the last image went with it: a long journal is not read again.
+        let before: Option<u64> = self.connection.query_row("SELECT max(seq) FROM images", [], |row| row.get(0))?;
         self.connection.prepare_cached("INSERT OR REPLACE INTO images VALUES (1, ?1, ?2)")?.execute(params![seq, content])?;
         let inner = journal::INNER.map(|word| format!("'{word}'")).join(",");
-        self.connection.execute(&format!("DELETE FROM events WHERE seq <= ?1 AND kind IN ({inner})"), [seq])?;
+        let sql = format!("DELETE FROM events WHERE seq > ?1 AND seq <= ?2 AND kind IN ({inner})");
+        self.connection.execute(&sql, [before.unwrap_or(0), seq])?;
         Ok(())
     }
 
@@ -432,7 +464,8 @@ impl Writer<'_> {
     /// Keeps a value that outlives the daemon.
     pub fn set_meta(&mut self, key: &str, value: &str) -> rusqlite::Result<()> {
         self.connection
-            .execute("INSERT INTO meta VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2", params![key, value])?;
+            .prepare_cached("INSERT INTO meta VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = ?2")?
+            .execute(params![key, value])?;
         Ok(())
     }
 

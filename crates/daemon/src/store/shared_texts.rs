@@ -36,6 +36,18 @@ struct LastAsk {
     command_id: Option<i64>,
 }
 
+impl KnownTexts {
+    /// The environment with this row, if it was the last one.
+    pub(super) fn environment(&self, id: i64) -> Option<Arc<Vec<(Text, Text)>>> {
+        self.last_environment.as_ref().filter(|(_, known)| *known == id).map(|(variables, _)| Arc::clone(variables))
+    }
+
+    /// Keeps an environment that was read, as the last one.
+    pub(super) fn keep_environment(&mut self, id: i64, variables: &Arc<Vec<(Text, Text)>>) {
+        self.last_environment = Some((Arc::clone(variables), id));
+    }
+}
+
 impl Writer<'_> {
     /// The row of an environment, made if it is new: a thousand jobs of one shell share one.
     pub fn environment(&mut self, variables: &Arc<Vec<(Text, Text)>>) -> rusqlite::Result<i64> {
@@ -170,6 +182,31 @@ mod tests {
         let request = Submission { uid: 1, gpus: 1, env_id: 1, spec: Some(Arc::clone(spec)), ..Submission::default() };
         let record = JobRecord::new(id, &request, Stamp { at: 0, wall_ns: 0 });
         store.transaction(|writer| writer.put_job(&record))
+    }
+
+    #[test]
+    fn an_environment_is_read_once_for_the_jobs_that_start_together_and_again_for_others() {
+        let mut store = Store::in_memory();
+        let variables = |value: &str| Arc::new(vec![(Text::from("NAME"), Text::from(value))]);
+        let (one, other) = (variables("one"), variables("other"));
+        let first = store.transaction(|writer| writer.environment(&one)).unwrap();
+        assert!(Arc::ptr_eq(&store.environment(first).unwrap(), &one), "what was just written is not read");
+        let second = store.transaction(|writer| writer.environment(&other)).unwrap();
+        let read = store.environment(first).unwrap();
+        assert_eq!(read, one);
+        assert!(Arc::ptr_eq(&store.environment(first).unwrap(), &read));
+        assert_eq!(store.environment(second).unwrap(), other);
+        // A row of a transaction that was undone is known to nobody.
+        let third = variables("third");
+        let undone = store.transaction(|writer| {
+            let id = writer.environment(&third)?;
+            Err::<(), _>(rusqlite::Error::InvalidParameterName(id.to_string()))
+        });
+        undone.unwrap_err();
+        assert!(store.environment(3).is_err());
+        assert_eq!(store.transaction(|writer| writer.environment(&third)).unwrap(), 3);
+        store.release_memory();
+        assert_eq!(store.environment(3).unwrap(), third);
     }
 
     #[test]

@@ -238,13 +238,19 @@ impl Executor for LocalExecutor {
     fn prepare(&mut self, run: RunKey) -> Result<RunIdentity, PrepareError> {
         let path = self.shared.watch.dir(run);
         let failed = |source| PrepareError::Place { path: path.clone(), source };
-        let make = |dir: &Path| DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(dir);
-        if path.is_dir()
-            && let Some(supervisor) = clear(&path).map_err(failed)?
-        {
-            return Err(PrepareError::Occupied { path, supervisor });
+        let make = || DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(&path);
+        match DirBuilder::new().mode(DIRECTORY_MODE).create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if let Some(supervisor) = clear(&path).map_err(failed)? {
+                    return Err(PrepareError::Occupied { path, supervisor });
+                }
+                // What was there may have been put aside.
+                make().map_err(failed)?;
+            }
+            // The first run of its job.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make().map_err(failed)?,
+            created => created.map_err(failed)?,
         }
-        make(&path).map_err(failed)?;
         new_identity().map_err(failed)
     }
 

@@ -71,9 +71,14 @@ impl Launcher {
     /// nothing; so look at the directory with [`adopt`](crate::adopt) when its [`Supervisor::pidfd`] becomes readable.
     pub fn launch(&mut self, dir: &Path, spec: &RunSpec) -> Result<Supervisor, LaunchError> {
         let of_directory = |source| LaunchError::Directory { path: dir.to_owned(), source };
-        // Others may pass through, so that the job's user can read the log.
-        DirBuilder::new().recursive(true).mode(0o711).create(dir).map_err(of_directory)?;
-        let run_dir = RunDir::open(dir).map_err(of_directory)?;
+        let run_dir = match RunDir::open(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Others may pass through, so that the job's user can read the log.
+                DirBuilder::new().recursive(true).mode(0o711).create(dir).and_then(|()| RunDir::open(dir))
+            }
+            opened => opened,
+        };
+        let run_dir = run_dir.map_err(of_directory)?;
         for name in [VOID, SUPERVISOR] {
             if run_dir.exists(name).map_err(of_directory)? {
                 return Err(LaunchError::Used { path: dir.to_owned() });

@@ -98,7 +98,7 @@ impl<P: Platform> LiveWorld<P> {
             return Err(Refusal::new(RefusalKind::BadInput, format!("{id} was a claim; claim again with `rota claim`")));
         }
         let env = self.journal.store.environment(record.env_id).map_err(unavailable)?;
-        let ask = Submit { env: Arc::new(env), key: None, hold: false, after: Vec::new(), ..(*record.spec.ask).clone() };
+        let ask = Submit { env, key: None, hold: false, after: Vec::new(), ..(*record.spec.ask).clone() };
         let owner = Caller { uid: record.uid, gid: record.spec.gid, user: record.user.clone(), is_admin: false, may_write: true };
         let mut accepted = self.accept(ask, &owner, state)?;
         accepted

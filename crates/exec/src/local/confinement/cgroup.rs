@@ -132,6 +132,10 @@ impl JobCgroup {
 
     /// Removes the cgroup, which must be empty; what cannot be removed stays and does no harm.
     pub(crate) fn remove(&self) {
+        if fs::remove_dir(&self.path).is_ok() {
+            return;
+        }
+        // The job has made cgroups of its own below it.
         walk(&self.path, &mut |path| {
             let _ = fs::remove_dir(path);
         });

@@ -3,7 +3,7 @@
 //! leave its audit session without a right that jobs do not have.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 
 /// The session of a process that has none.
 const NO_SESSION: u32 = u32::MAX;
@@ -18,6 +18,9 @@ pub(crate) fn begin(uid: u32) -> Option<u32> {
 
 /// The audit session of a process.
 pub(crate) fn session_of(process: &str) -> io::Result<u32> {
-    let text = fs::read_to_string(format!("/proc/{process}/sessionid"))?;
-    text.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+    // One read: the number is never this long.
+    let mut text = [0; 32];
+    let length = fs::File::open(format!("/proc/{process}/sessionid"))?.read(&mut text)?;
+    let number = str::from_utf8(&text[..length]).ok().and_then(|text| text.trim().parse().ok());
+    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -65,9 +66,14 @@ pub(crate) fn has_ended(pidfd: &OwnedFd) -> io::Result<bool> {
     }
 }
 
-/// This boot of this machine.
+/// This boot of this machine. It is read once: no process outlives its boot, and supervisors have it from the process that made them.
 pub(crate) fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    static BOOT_ID: OnceLock<String> = OnceLock::new();
+    if let Some(known) = BOOT_ID.get() {
+        return Ok(known.clone());
+    }
+    let read = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+    Ok(BOOT_ID.get_or_init(|| read).clone())
 }
 
 /// Whether an error is about this process or this machine, and not about what was to be opened: it says nothing, and passes.

@@ -21,7 +21,7 @@ use rustix::process::{Pid, Resource, Rlimit, WaitOptions, getrlimit, prlimit};
 use serde::{Deserialize, Serialize};
 
 use crate::local::processes::identity::Identity;
-use crate::local::supervisor::child::{Forked, fork};
+use crate::local::supervisor::child::{Forked, fork, leave};
 use crate::local::supervisor::signals::Signals;
 use crate::local::supervisor::supervise::supervise_to_code;
 
@@ -133,7 +133,7 @@ fn answer(socket: BorrowedFd<'_>, dir: &Path) -> io::Result<()> {
     let born = match fork(None) {
         Ok(Forked::Child) => {
             // Nothing of the nursery's is dropped here: its descriptors are closed with all others, whatever their number.
-            std::process::exit(supervise_to_code(dir).into())
+            leave(supervise_to_code(dir))
         }
         // Not reaped before the next round, so this is its identity even if it has ended.
         Ok(Forked::Parent { pid, pidfd, .. }) => Identity::of(pid).map(|identity| (identity, pidfd)),

@@ -302,8 +302,11 @@ impl Job {
             // No memory, if anything: the job is not to suffer for it, and must not be left.
             std::thread::sleep(KILL_AGAIN_MIN);
         }
-        let has_output = wanted.get(2).is_some_and(|output| !output.revents().is_empty());
-        if let Some(output) = self.output.take_if(|_| has_output)
+        let heard = wanted.get(2).map_or(PollFlags::empty(), PollFd::revents);
+        // Nobody can write any more, and everything was read: most short jobs say nothing.
+        let is_done = heard == PollFlags::HUP;
+        if let Some(output) = self.output.take_if(|_| !heard.is_empty())
+            && !is_done
             && self.log.pump(&output) != Pumped::Closed
         {
             self.output = Some(output);
