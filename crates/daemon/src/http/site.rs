@@ -95,11 +95,7 @@ impl Site {
 
     /// A job as the viewer sees it.
     pub(crate) async fn find(self: &Arc<Self>, id: u64, viewer: &Viewer) -> Result<api::Job, Problem> {
-        let present = {
-            let view = self.board.read();
-            view.jobs.get(&id).map(|record| viewer.job(record, whole(view.job(record, &self.settings.state_dir), record)))
-        };
-        if let Some(job) = present {
+        if let Some(job) = self.remembered(id, viewer) {
             return Ok(job);
         }
         let viewer = viewer.clone();
@@ -108,15 +104,22 @@ impl Site {
 
     /// The same as [`Self::find`], to be called inside of [`Self::aside`].
     pub(crate) fn job(&self, id: u64, viewer: &Viewer) -> Result<api::Job, Problem> {
-        {
-            let view = self.board.read();
-            if let Some(record) = view.jobs.get(&id) {
-                return Ok(viewer.job(record, whole(view.job(record, &self.settings.state_dir), record)));
-            }
+        if let Some(job) = self.remembered(id, viewer) {
+            return Ok(job);
         }
         let record = self.past(|archive| archive.job(id))?;
         let record = record.ok_or_else(|| Problem::from(crate::queue::world::no_such_job(id)))?;
         Ok(viewer.job(&record, whole(record.view(&self.settings.state_dir, None, None), &record)))
+    }
+
+    /// A job as the viewer sees it, if it is in memory: it is not over, or has just ended.
+    fn remembered(&self, id: u64, viewer: &Viewer) -> Option<api::Job> {
+        let (view, folder) = (self.board.read(), &self.settings.state_dir);
+        if let Some(record) = view.jobs.get(&id) {
+            return Some(viewer.job(record, whole(view.job(record, folder), record)));
+        }
+        let record = view.recent_ends.get(id)?;
+        Some(viewer.job(record, whole(record.view(folder, None, None), record)))
     }
 }
 

@@ -293,6 +293,7 @@ impl<P: Platform> LiveWorld<P> {
             view.promises.remove(&id);
             view.notes.remove(&id);
             view.measured.remove(&id);
+            view.recent_ends.keep(record);
         } else {
             view.jobs.insert(id, record);
         }

@@ -56,7 +56,10 @@ impl<P: Platform> LiveWorld<P> {
                 self.write_samples(self.platform.wall_ns() / 1_000_000_000);
                 _ = reply.send(Ok(()));
             }
-            Message::Rest => self.journal.store.release_memory(),
+            Message::Rest => {
+                self.journal.store.release_memory();
+                self.board.write().recent_ends.clear();
+            }
             Message::Tokens(change, reply) => _ = reply.send(self.change_tokens(change)),
             Message::Profiles(caller, reply) => _ = reply.send(Ok(self.profiles_of(&caller))),
             Message::Forget(class, caller, reply) => _ = reply.send(self.forget_profile(class, &caller, state, events)),

@@ -3,6 +3,7 @@
 use crate::access::tokens::Tokens;
 use crate::api;
 use crate::store::record::JobRecord;
+use crate::view::recent_ends::RecentEnds;
 use crate::watchmen::clients::Clients;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
@@ -56,6 +57,8 @@ pub fn frame(event: &api::LiveEvent) -> Bytes {
 pub struct View {
     /// Jobs that are not over.
     pub jobs: BTreeMap<u64, Arc<JobRecord>>,
+    /// Jobs that ended last.
+    pub recent_ends: RecentEnds,
     /// The GPUs as last seen.
     pub gpus: Vec<api::Gpu>,
     /// The machines whose GPUs are used.
