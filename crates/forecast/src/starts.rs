@@ -17,6 +17,8 @@ pub(crate) const FOR_EVER: Span = Span(u64::MAX / 1024);
 const KNOWN_FROM: f64 = 0.9;
 /// One draw takes at most so many decisions. Jobs that have not started by then count as later than all.
 const DRAW_DECISIONS_MAX: u64 = 20_000;
+/// A draw looks so often whether it is still wanted.
+const DECISIONS_BETWEEN_LOOKS: u64 = 64;
 /// The part of a user's jobs of one size that are taken to be long or short together while too few jobs have ended to tell.
 const ALIKE: f64 = 0.5;
 /// So many draws are made even if there is no time.
@@ -169,15 +171,31 @@ impl Fork {
         self.starts_of(&self.waiting(), options, &|| true)
     }
 
-    /// The same with fewer draws, but some, if time runs out.
-    pub fn starts_while(&self, options: &ForecastOptions, has_time: &dyn Fn() -> bool) -> Vec<Forecast> {
-        self.starts_of(&self.waiting(), options, has_time)
+    /// The same with fewer draws, but some, if time runs out. Nothing if the forecast is not wanted any more, which is asked in the middle
+    /// of draws, too.
+    pub fn starts_while(
+        &self,
+        options: &ForecastOptions,
+        has_time: &dyn Fn() -> bool,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Option<Vec<Forecast>> {
+        self.starts_if(&self.waiting(), options, has_time, is_wanted)
     }
 
     /// When each of these jobs starts. Those that do not wait are left out by their callers.
     pub fn starts_of(&self, waiting: &[JobId], options: &ForecastOptions, has_time: &dyn Fn() -> bool) -> Vec<Forecast> {
+        self.starts_if(waiting, options, has_time, &|| true).unwrap_or_default()
+    }
+
+    fn starts_if(
+        &self,
+        waiting: &[JobId],
+        options: &ForecastOptions,
+        has_time: &dyn Fn() -> bool,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Option<Vec<Forecast>> {
         if waiting.is_empty() {
-            return Vec::new();
+            return Some(Vec::new());
         }
         let place = self.places(waiting);
         // A job of unknown length never ends in a draw: jobs that come would pile up behind it for ever.
@@ -189,16 +207,20 @@ impl Fork {
             let mut luck = Luck::new(RandomStream::new(options.seed, &format!("forecast {draw}")), alike);
             let mut run = Run::new(self, &place, waiting.len());
             run.decisions_max = DRAW_DECISIONS_MAX.min(options.decisions_max);
+            run.is_wanted = is_wanted;
             let mut session = self.session(self.drawn(|job, length| luck.chance(job, length)), Arc::new([]));
             let arrivals = || RandomStream::new(options.seed, &format!("arrivals {draw}"));
             session.world = session.world.with_drawn(recent.map(|pool| pool.drawn(arrivals())));
             decisions += run.go(session);
+            if !is_wanted() {
+                return None;
+            }
             draws.push(run.seen);
             if decisions > options.decisions_max || (draws.len() >= DRAWS_MIN && !has_time()) {
                 break;
             }
         }
-        self.summed_up(waiting, &draws)
+        Some(self.summed_up(waiting, &draws))
     }
 
     /// When each of these jobs starts if every length is the middle of what is believed.
@@ -300,6 +322,8 @@ struct Run<'a> {
     numbers: &'a [u64],
     horizon: Time,
     decisions_max: u64,
+    /// Whether the forecast is still wanted.
+    is_wanted: &'a dyn Fn() -> bool,
 }
 
 impl<'a> Run<'a> {
@@ -316,6 +340,7 @@ impl<'a> Run<'a> {
             numbers: &fork.numbers,
             horizon: fork.now + Span(FOR_EVER.0 / 2),
             decisions_max: u64::MAX,
+            is_wanted: &|| true,
         }
     }
 
@@ -323,7 +348,9 @@ impl<'a> Run<'a> {
     fn go(&mut self, mut session: Session<ArrivingWorld>) -> u64 {
         while self.left > 0 {
             let moment = session.advance(&mut |event| self.note(event));
-            let is_enough = session.tally.decisions >= self.decisions_max;
+            let decisions = session.tally.decisions;
+            let is_dropped = decisions.is_multiple_of(DECISIONS_BETWEEN_LOOKS) && !(self.is_wanted)();
+            let is_enough = decisions >= self.decisions_max || is_dropped;
             if moment.is_none_or(|moment| moment.now >= self.horizon) || is_enough {
                 break;
             }

@@ -95,9 +95,25 @@ fn a_forecast_changes_nothing_and_says_the_same_twice() {
 #[test]
 fn without_time_there_are_fewer_draws_and_not_none() {
     let fork = queue(&[(1, Some(100.0)), (1, Some(200.0)), (1, Some(50.0))], "gpu:1", "las");
-    let few = fork.starts_while(&ForecastOptions::default(), &|| false);
+    let few = fork.starts_while(&ForecastOptions::default(), &|| false, &|| true).unwrap();
     assert_eq!(few, fork.starts(&ForecastOptions { draws: 20, ..ForecastOptions::default() }));
     assert_ne!(few, fork.starts(&ForecastOptions::default()));
+}
+
+#[test]
+fn a_forecast_that_is_not_wanted_any_more_ends_in_the_middle_of_a_draw() {
+    let jobs = vec![(1, Some(100.0)); 500];
+    let fork = queue(&jobs, "gpu:1", "fcfs");
+    let asked = std::cell::Cell::new(0);
+    let is_wanted = || {
+        asked.set(asked.get() + 1);
+        asked.get() < 3
+    };
+    assert_eq!(fork.starts_while(&ForecastOptions::default(), &|| true, &is_wanted), None);
+    // One draw of 500 starts asks more often than this.
+    assert_eq!(asked.get(), 4, "the draw went on");
+    let one = ForecastOptions { draws: 1, ..ForecastOptions::default() };
+    assert_eq!(fork.starts_while(&one, &|| true, &|| true), Some(fork.starts(&one)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::api::{Prediction, Predictions};
 use crate::clock::rfc3339;
 use crate::forecast::changes::thread_time;
-use crate::forecast::fork::QueueFork;
+use crate::forecast::fork::{QueueFork, wall_of};
 use crate::forecast::learned::{Learned, SharedLearned};
 use crate::forecast::recent::Recent;
 use crate::machine::inventory::CPU;
@@ -22,12 +22,19 @@ use std::time::{Duration, Instant};
 
 /// The thread looks so often whether anything has happened.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// While the queue changes from look to look, a forecast is made only so often: it would be old before it is read.
+const BUSY_EVERY: Duration = Duration::from_secs(5);
 /// While nothing happens, a forecast is made anew so often: jobs that run on are believed to be longer and longer.
 const RENEW_EVERY: Duration = Duration::from_secs(30);
 /// The thread rests so many times as long as a forecast took.
 const REST: u32 = 9;
 /// Draws of one forecast end after so much time on a processor.
 const TIME_MAX: Duration = Duration::from_secs(2);
+/// On a busy machine the draws end after this time at the latest, and a forecast that has too few of them by twice this time is dropped:
+/// it holds a copy of the queue.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// A forecast is dropped when so many events, beside half as many as there are jobs, have made its copy of the queue old.
+const EVENTS_MAX: u64 = 500;
 /// Longer queues are not run forward: a copy of them takes memory, and a forecast minutes.
 pub const JOBS_MAX: usize = 10_000;
 /// The thread gives way to all others.
@@ -46,10 +53,13 @@ pub fn start(
         archive,
         inbox,
         learned,
-        estimates,
-        recent: Recent::default(),
-        calibration: Calibration::default(),
-        said: HashMap::new(),
+        lessons: Lessons {
+            estimates,
+            gpu_types: Vec::new(),
+            recent: Recent::default(),
+            calibration: Calibration::default(),
+            said: HashMap::new(),
+        },
         seed: 0,
     };
     std::thread::Builder::new().name("forecasts".to_owned()).spawn(move || forecaster.run()).map(drop)
@@ -70,12 +80,49 @@ struct Forecaster {
     archive: Archive,
     inbox: Sender<Message>,
     learned: SharedLearned,
+    lessons: Lessons,
+    seed: u64,
+}
+
+/// What jobs taught beside their lengths.
+struct Lessons {
     estimates: Estimates,
+    /// The GPU types of this machine, as they were at the last forecast.
+    gpu_types: Vec<Box<str>>,
     recent: Recent,
     calibration: Calibration,
     /// Jobs that wait: when their start was first said, and what was said before it was corrected.
     said: HashMap<u64, (Time, [Time; 3])>,
-    seed: u64,
+}
+
+impl Lessons {
+    /// Takes in a job that waits, runs or is over.
+    fn take_in(&mut self, record: &JobRecord, learned: &mut Learned) {
+        self.recent.take_in(record, &self.estimates, &self.gpu_types, learned);
+        let Some(start) = record.started_at else { return };
+        if let Some((made_at, said)) = self.said.remove(&record.id) {
+            self.calibration.learn(made_at, said, Time(start));
+        }
+    }
+
+    /// Corrects forecasts by how earlier ones turned out, and remembers what is said of jobs for the first time.
+    fn calibrate(&mut self, fork: &Fork, forecasts: &mut [Forecast]) {
+        for forecast in forecasts.iter_mut() {
+            let (Some(low), Some(middle), Some(high)) = (forecast.start_p10, forecast.start_p50, forecast.start_p90) else {
+                continue;
+            };
+            let said = [low, middle, high];
+            let corrected = self.calibration.corrected(fork.now, said);
+            // The end moves with the start.
+            forecast.end_p50 = forecast.end_p50.map(|end| corrected[1] + end.since(middle));
+            [forecast.start_p10, forecast.start_p50, forecast.start_p90] = corrected.map(Some);
+            self.said.entry(forecast.number).or_insert((fork.now, said));
+        }
+        // Jobs that were cancelled before they started teach nothing.
+        let known = fork.numbers.iter().copied().collect::<HashSet<_>>();
+        self.said.retain(|number, _| known.contains(number));
+        self.said.shrink_to(2 * self.said.len());
+    }
 }
 
 impl Forecaster {
@@ -83,10 +130,14 @@ impl Forecaster {
         // Without it the thread is as important as others.
         _ = rustix::process::setpriority_process(None, NICE);
         let (mut seen, mut made_at) = (None, Instant::now());
+        let mut looked = self.board.told();
         loop {
             std::thread::sleep(LOOK_EVERY);
             let told = self.board.told();
-            if seen == Some(told) && made_at.elapsed() < RENEW_EVERY {
+            let is_quiet = std::mem::replace(&mut looked, told) == told;
+            let is_same = seen == Some(told);
+            let pause = if is_same { RENEW_EVERY } else { BUSY_EVERY };
+            if (is_same || !is_quiet) && made_at.elapsed() < pause {
                 continue;
             }
             let jobs = self.board.read().jobs.len();
@@ -96,14 +147,18 @@ impl Forecaster {
                 seen = Some(told);
                 continue;
             }
-            let before = Instant::now();
+            let began = thread_time();
+            // Most of it before the queue is copied: the copy is held no longer than it is needed.
+            if !self.lessons.gpu_types.is_empty() {
+                self.read_ended();
+            }
             match self.fork() {
-                Asked::Fork(fork) => self.forecast(&fork),
+                Asked::Fork(fork) => self.forecast(*fork),
                 Asked::Busy => continue,
                 Asked::Over => return,
             }
             (seen, made_at) = (Some(told), Instant::now());
-            std::thread::sleep(before.elapsed() * REST);
+            std::thread::sleep(thread_time().saturating_sub(began) * REST);
         }
     }
 
@@ -116,61 +171,50 @@ impl Forecaster {
         answer.recv().map_or(Asked::Busy, |fork| Asked::Fork(Box::new(fork)))
     }
 
-    fn forecast(&mut self, queue: &QueueFork) {
-        // What cannot be read now is read next time; what was learned before still holds.
-        let (fork, learned_from) = {
-            let mut learned = self.learned.lock();
-            let types = queue.engine.state.bound.cluster.types.iter().map(|kind| kind.name.as_str());
-            let types = types.filter(|name| *name != CPU).map(Box::from).collect::<Vec<Box<str>>>();
-            let Self { archive, recent, estimates, said, calibration, .. } = self;
-            let mut take_in = |learned: &mut Learned, record: &JobRecord| {
-                recent.take_in(record, estimates, &types, learned);
-                if let (Some(start), Some((made_at, said))) =
-                    (record.started_at, record.started_at.and_then(|_| said.remove(&record.id)))
-                {
-                    calibration.learn(made_at, said, Time(start));
-                }
-            };
-            _ = learned.read(archive, &mut take_in);
-            archive.rest();
-            queue.records.iter().flatten().for_each(|record| take_in(&mut learned, record));
-            let fork = Fork { recent: self.recent.pool(queue.now), ..queue.believed(&mut learned) };
-            (fork, learned.jobs())
-        };
-        let options = ForecastOptions { seed: self.seed, ..ForecastOptions::default() };
-        let began = thread_time();
-        let mut forecasts = fork.starts_while(&options, &|| thread_time().saturating_sub(began) < TIME_MAX);
-        self.calibrate(queue, &mut forecasts);
-        let when = |time: Time| rfc3339(queue.wall(time));
-        let mut jobs = forecasts.iter().map(|forecast| prediction(queue, forecast, &when)).collect::<Vec<_>>();
-        jobs.sort_by_key(|job| job.position);
-        let predictions = Predictions { made_at: Some(rfc3339(queue.wall_ns)), learned_from, note: None, jobs };
-        self.board.predict(predictions);
-        self.seed += 1;
+    /// Learns from the jobs that have ended since the last time. Those that cannot be read now are read next time; what was learned before
+    /// still holds.
+    fn read_ended(&mut self) {
+        let Self { archive, lessons, learned, .. } = self;
+        _ = learned.lock().read(archive, |learned, record| lessons.take_in(record, learned));
+        archive.rest();
     }
 
-    /// Corrects forecasts by how earlier ones turned out, and remembers what is said of jobs for the first time.
-    fn calibrate(&mut self, queue: &QueueFork, forecasts: &mut [Forecast]) {
-        for forecast in forecasts.iter_mut() {
-            let (Some(low), Some(middle), Some(high)) = (forecast.start_p10, forecast.start_p50, forecast.start_p90) else {
-                continue;
-            };
-            let said = [low, middle, high];
-            let corrected = self.calibration.corrected(queue.now, said);
-            // The end moves with the start.
-            forecast.end_p50 = forecast.end_p50.map(|end| corrected[1] + end.since(middle));
-            [forecast.start_p10, forecast.start_p50, forecast.start_p90] = corrected.map(Some);
-            self.said.entry(forecast.number).or_insert((queue.now, said));
-        }
-        // Jobs that were cancelled before they started teach nothing.
-        let known = queue.numbers.iter().copied().collect::<HashSet<_>>();
-        self.said.retain(|number, _| known.contains(number));
-        self.said.shrink_to(2 * self.said.len());
+    fn forecast(&mut self, queue: QueueFork) {
+        let (told, began, since) = (self.board.told(), thread_time(), Instant::now());
+        let types = queue.engine.state.bound.cluster.types.iter().map(|kind| kind.name.as_str());
+        self.lessons.gpu_types = types.filter(|name| *name != CPU).map(Box::from).collect();
+        self.read_ended();
+        let lengths = {
+            let mut learned = self.learned.lock();
+            queue.records.iter().flatten().for_each(|record| self.lessons.take_in(record, &mut learned));
+            queue.lengths(&mut learned)
+        };
+        let recent = self.lessons.recent.pool(queue.now);
+        let QueueFork { engine, pending, now, wall_ns, numbers, records, stop_time } = queue;
+        let fork = Fork { engine, pending, now, numbers, lengths, stop_time, recent };
+        let options = ForecastOptions { seed: self.seed, ..ForecastOptions::default() };
+        let has_time = || thread_time().saturating_sub(began) < TIME_MAX && since.elapsed() < WAIT_MAX;
+        let is_wanted = || is_current(self.board.told() - told, records.len(), since.elapsed());
+        self.seed += 1;
+        let Some(mut forecasts) = fork.starts_while(&options, &has_time, &is_wanted) else { return };
+        self.lessons.calibrate(&fork, &mut forecasts);
+        let when = |time: Time| rfc3339(wall_of(time, now, wall_ns));
+        let mut jobs = forecasts.iter().map(|forecast| prediction(&fork, &records, forecast, &when)).collect::<Vec<_>>();
+        jobs.sort_by_key(|job| job.position);
+        let learned_from = self.learned.lock().jobs();
+        self.board.predict(Predictions { made_at: Some(rfc3339(wall_ns)), learned_from, note: None, jobs });
     }
 }
 
-fn prediction(queue: &QueueFork, forecast: &Forecast, when: &dyn Fn(Time) -> String) -> Prediction {
-    let note = forecast.start_p50.is_none().then(|| why_unknown(queue, forecast));
+/// Whether a forecast is still worth its copy of the queue, after so many events and so much time.
+fn is_current(events: u64, jobs: usize, waited: Duration) -> bool {
+    events <= EVENTS_MAX + jobs as u64 / 2 && waited < WAIT_MAX * 2
+}
+
+type Records = [Option<Arc<JobRecord>>];
+
+fn prediction(fork: &Fork, records: &Records, forecast: &Forecast, when: &dyn Fn(Time) -> String) -> Prediction {
+    let note = forecast.start_p50.is_none().then(|| why_unknown(fork, records, forecast));
     Prediction {
         id: forecast.number,
         position: forecast.position,
@@ -184,10 +228,10 @@ fn prediction(queue: &QueueFork, forecast: &Forecast, when: &dyn Fn(Time) -> Str
 }
 
 /// Why the start of a job is not known, in words.
-fn why_unknown(queue: &QueueFork, forecast: &Forecast) -> String {
-    let state = &queue.engine.state;
-    let row = queue.numbers.iter().position(|number| *number == forecast.number);
-    let record = row.and_then(|row| queue.records[row].as_deref());
+fn why_unknown(fork: &Fork, records: &Records, forecast: &Forecast) -> String {
+    let state = &fork.engine.state;
+    let row = fork.numbers.iter().position(|number| *number == forecast.number);
+    let record = row.and_then(|row| records[row].as_deref());
     let is_held = |record: &JobRecord| record.user_hold || record.quota_hold;
     if state.is_drained {
         return "not known: the queue is drained".to_owned();
@@ -205,5 +249,18 @@ fn why_unknown(queue: &QueueFork, forecast: &Forecast) -> String {
             let names = several.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             format!("not known until jobs {names}, whose lengths are not known, end")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forecast_is_dropped_when_its_queue_has_changed_or_it_gets_no_processor() {
+        let second = Duration::from_secs(1);
+        assert!(is_current(0, 0, second) && is_current(5000, 10_000, second));
+        assert!(!is_current(6000, 10_000, second), "more than half of the jobs have come or gone");
+        assert!(!is_current(501, 0, second) && !is_current(0, 10_000, second * 10));
     }
 }

@@ -31,11 +31,11 @@ pub struct QueueFork {
 impl QueueFork {
     /// A moment of the queue's time in nanoseconds since 1970.
     pub fn wall(&self, time: Time) -> i64 {
-        self.wall_ns.saturating_add(time.0.cast_signed().saturating_sub(self.now.0.cast_signed()))
+        wall_of(time, self.now, self.wall_ns)
     }
 
-    /// The copy, with what is believed of the length of each job.
-    pub fn believed(&self, learned: &mut Learned) -> Fork {
+    /// What is believed of the length of each job.
+    pub fn lengths(&self, learned: &mut Learned) -> Vec<RunLength> {
         let unknown = RunLength { belief: LengthBelief::Unknown, limit_seconds: None };
         let mut lengths = Vec::with_capacity(self.records.len());
         for (record, state) in self.records.iter().zip(&self.engine.state.jobs) {
@@ -48,16 +48,26 @@ impl QueueFork {
             }
             lengths.push(learned.length(record));
         }
+        lengths
+    }
+
+    /// Another copy, with what is believed of the length of each job.
+    pub fn believed(&self, learned: &mut Learned) -> Fork {
         Fork {
             engine: self.engine.clone(),
             pending: self.pending,
             now: self.now,
             numbers: self.numbers.clone(),
-            lengths,
+            lengths: self.lengths(learned),
             stop_time: self.stop_time,
             recent: None,
         }
     }
+}
+
+/// A moment of the queue's time in nanoseconds since 1970, by one that is known in both.
+pub fn wall_of(time: Time, now: Time, wall_ns: i64) -> i64 {
+    wall_ns.saturating_add(time.0.cast_signed().saturating_sub(now.0.cast_signed()))
 }
 
 /// Where a copy goes.
