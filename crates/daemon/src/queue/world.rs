@@ -321,7 +321,10 @@ impl<P: Platform> World for LiveWorld<P> {
             // Messages are taken between two parts of an array, and not waited for.
             let part = (!self.backlog.arrays.is_empty() && self.journal.retry_at.is_none()).then_some(now);
             let until = timers.chain(wait.until.filter(|until| *until > now)).chain(rest).chain(part).min();
-            if let Err(error) = self.journal.flush_decisions() {
+            // Between two parts of an array nothing is waited for; the next part takes everything with it.
+            if part.is_none()
+                && let Err(error) = self.journal.flush_decisions()
+            {
                 self.note_store::<()>(&Err(error));
             }
             let Some(messages) = self.platform.wait(until) else {

@@ -7,6 +7,7 @@
 use crate::api::text::Text;
 use crate::api::{Submit, Submitted};
 use crate::machine::platform::{Caller, Platform, Refusal, RefusalKind, Reply};
+use crate::queue::commit::Durability;
 use crate::queue::intake::{Accepted, Origin};
 use crate::queue::world::LiveWorld;
 use crate::store::groups::GroupWish;
@@ -16,8 +17,11 @@ use rota_engine::State;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Jobs that are made at once. A caller beside them waits for no more than these.
-const PART: usize = 200;
+/// An array of no more jobs than this is made at once.
+const SMALL: usize = 200;
+/// Jobs of a larger array that are made at once. A caller beside them waits for no more than these: a few milliseconds, also on a busy
+/// machine.
+const PART: usize = 50;
 
 /// An array as it is written down until all of its jobs are there.
 #[derive(Serialize, Deserialize)]
@@ -73,7 +77,7 @@ pub fn jobs_of(ask: &Submit) -> usize {
 impl<P: Platform> LiveWorld<P> {
     /// Whether the jobs of a submit are made a part at a time. Those whose memory is predicted depend on each other.
     pub(crate) fn is_large(ask: &Submit) -> bool {
-        !ask.memory_auto && jobs_of(ask) > PART
+        !ask.memory_auto && jobs_of(ask) > SMALL
     }
 
     /// The array with a key that is being made, if there is one. Its numbers are told when it is there.
@@ -156,7 +160,9 @@ impl<P: Platform> LiveWorld<P> {
             // A job that does not fit any more, because the machine has changed, is left out.
             _ = self.take_in(id, spec, &origin, &mut accepted, state);
         }
-        if self.commit(accepted.entries, events).is_err() {
+        // The array is on the disk: if the power fails, its jobs are made again. The last of them take the others to the disk.
+        let durability = if end == array.specs.len() { Durability::Now } else { Durability::WithNext };
+        if self.commit_by(durability, accepted.entries, events).is_err() {
             // The array is on the disk: it is accepted, and the rest of its jobs are made when there is room.
             array.answer();
             self.backlog.arrays.push_front(array);
