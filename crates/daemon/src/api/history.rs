@@ -20,6 +20,9 @@ pub struct History {
     /// How the scheduler is set.
     #[serde(default)]
     pub scheduler: Option<SchedulerSettings>,
+    /// Whether there are earlier jobs than one answer has.
+    #[serde(default)]
+    pub truncated: bool,
 }
 
 /// How the scheduler is set: with the same settings the simulator decides as it does.

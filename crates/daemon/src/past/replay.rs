@@ -68,7 +68,8 @@ impl Replay {
             workload.push(entry);
         }
         workload.finish();
-        let left_out = left_out.into_iter().map(|(why, count)| format!("left out: {count} {why}")).collect();
+        let earlier = history.truncated.then(|| "left out: earlier jobs, because one answer has only the latest".to_owned());
+        let left_out = left_out.into_iter().map(|(why, count)| format!("left out: {count} {why}")).chain(earlier).collect();
         Ok(Self { workload, cluster, jobs, left_out, zero_ns, scheduler: history.scheduler, gpu_uuids })
     }
 

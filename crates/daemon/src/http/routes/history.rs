@@ -2,11 +2,12 @@
 
 use crate::api;
 use crate::http::privacy::Viewer;
-use crate::http::{Answer, Site, parse_time};
+use crate::http::{Answer, Problem, Site, parse_time};
 use crate::machine::platform::{Caller, Message};
 use crate::store::{Past, StoreError};
 use axum::Json;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -17,12 +18,30 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Site>> {
     OpenApiRouter::new().routes(routes!(history))
 }
 
+/// The most jobs of one history.
+pub(crate) const JOBS_MAX: usize = 100_000;
+
+/// The part of the past that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// Only jobs that ended since this moment, in nanoseconds since 1970.
+    pub since_ns: Option<i64>,
+    /// Only jobs with smaller numbers.
+    pub before: Option<u64>,
+    /// The most jobs.
+    pub limit: usize,
+}
+
 impl Site {
-    pub(crate) fn history(&self, since_ns: Option<i64>, viewer: &Viewer) -> Result<api::History, StoreError> {
-        let past = Past { since_ns, limit: usize::MAX, ..Past::default() };
+    pub(crate) fn history(&self, wanted: Wanted, viewer: &Viewer) -> Result<api::History, StoreError> {
+        let Wanted { since_ns, before, limit } = wanted;
+        // One more than is told, to know whether there are more.
+        let past = Past { since_ns, before, limit: limit + 1, ..Past::default() };
         // A long look, on a connection of its own.
         let archive = self.archives.another()?;
         let mut records = archive.past(&past)?;
+        let truncated = records.len() > limit;
+        records.truncate(limit);
         records.reverse();
         let (first, last) = (records.first().map_or(0, |record| record.id), records.last().map_or(0, |record| record.id));
         let mut runs = archive.runs_of(first, last)?;
@@ -55,23 +74,35 @@ impl Site {
             jobs,
             samples,
             scheduler: Some(scheduler),
+            truncated,
         })
     }
 }
 
-/// Which part of the past.
+/// The part of the past that a caller asks for.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 struct HistoryQuery {
     /// Jobs that ended since this moment, RFC 3339; all if not given.
     since: Option<String>,
+    /// Jobs with smaller numbers than this: the first number of an answer that says `truncated` gives the jobs before it.
+    before: Option<u64>,
+    /// The most jobs, the latest of them: 1 to 100,000, which is also what comes if nothing is said.
+    limit: Option<usize>,
 }
 
 /// The jobs, runs and GPU samples of the past.
 #[utoipa::path(get, path = "/api/v1/history", params(HistoryQuery), responses((status = 200, body = api::History), (status = "4XX", body = api::Problem)))]
 async fn history(State(site): State<Arc<Site>>, caller: Caller, Query(query): Query<HistoryQuery>) -> Answer<api::History> {
     let since_ns = query.since.as_deref().map(|text| parse_time("since", text)).transpose()?;
+    let limit = query.limit.unwrap_or(JOBS_MAX);
+    if !(1..=JOBS_MAX).contains(&limit) {
+        let title = format!("limit: write 1 to {JOBS_MAX}, and `before` for the jobs before those");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, "bad-input", title));
+    }
     site.ask(Message::Flush).await?;
     let viewer = site.viewer(&caller);
-    Ok(Json(site.aside(move |site| Ok(site.history(since_ns, &viewer)?)).await?))
+    let wanted = Wanted { since_ns, before: query.before, limit };
+    Ok(Json(site.aside(move |site| Ok(site.history(wanted, &viewer)?)).await?))
 }

@@ -1,5 +1,6 @@
 //! Simulations: what would have happened under other policies, or on other GPUs.
 
+use super::history::{JOBS_MAX, Wanted};
 use super::lookback::moment;
 use crate::api::{self, SimulationSource};
 use crate::http::privacy::Viewer;
@@ -152,7 +153,8 @@ impl Site {
 
     /// The past as a trace, and what really happened as events.
     fn write_history(&self, since_ns: Option<i64>, viewer: &Viewer, folder: &std::path::Path) -> Result<(), String> {
-        let history = self.history(since_ns, viewer).map_err(|error| error.to_string())?;
+        let wanted = Wanted { since_ns, before: None, limit: JOBS_MAX };
+        let history = self.history(wanted, viewer).map_err(|error| error.to_string())?;
         let story = Replay::of(history).map_err(|error| error.to_string())?;
         let cluster = cluster_toml(&story.cluster).map_err(|error| error.to_string())?;
         std::fs::write(folder.join(HAPPENED_CLUSTER), cluster).map_err(|error| error.to_string())?;

@@ -157,6 +157,25 @@ fn a_stretch_of_time_that_is_none_is_refused() {
 }
 
 #[test]
+fn a_history_has_the_latest_jobs_and_says_that_there_are_earlier_ones() {
+    let daemon = Daemon::start("a100:2");
+    let ids = [0, 1, 2, 3].map(|_| daemon.shell(&[], "true"));
+    daemon.wait(&ids);
+    let part = |query: &str| {
+        let history = get(&daemon, &format!("/api/v1/history{query}"));
+        let jobs = history["jobs"].as_array().unwrap().iter().map(|job| job["job"]["id"].as_u64().unwrap());
+        (jobs.collect::<Vec<_>>(), history["truncated"].as_bool().unwrap())
+    };
+    assert_eq!(part(""), (ids.to_vec(), false));
+    assert_eq!(part("?limit=4"), (ids.to_vec(), false));
+    assert_eq!(part("?limit=3"), (ids[1..].to_vec(), true));
+    assert_eq!(part(&format!("?limit=3&before={}", ids[1])), (ids[..1].to_vec(), false));
+    for limit in ["0", "100001", "-1", "all"] {
+        assert_eq!(daemon.request("GET", &format!("/api/v1/history?limit={limit}"), b"").0, 400, "{limit}");
+    }
+}
+
+#[test]
 fn the_policies_are_those_of_the_command_line() {
     let daemon = Daemon::start("a100:1");
     assert_eq!(get(&daemon, "/api/v1/policies"), daemon.json(&["policies", "--json"]));
