@@ -2,15 +2,15 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use rota_core::random::RandomStream;
-use rota_learn::adapt::architecture::{Architecture, FinalRelu, InputShape};
-use rota_learn::adapt::evaluation::{Choice, Judged, leave_one_out};
-use rota_learn::adapt::exact::{ExactSettings, learn_exactly};
-use rota_learn::adapt::game::Game;
-use rota_learn::adapt::policy::{Decision, PolicyNetwork, PolicyState, time_encoding};
-use rota_learn::adapt::policy_file::read_policy;
-use rota_learn::adapt::reward::{standardised, tangent};
-use rota_learn::adapt::table::{Table, find, read_tables};
-use rota_learn::adapt::vocabulary::Vocabulary;
+use rota_learn::adapt::choose::exact::{ExactSettings, learn_exactly};
+use rota_learn::adapt::choose::game::Game;
+use rota_learn::adapt::choose::policy::{Decision, PolicyNetwork, PolicyState, time_encoding};
+use rota_learn::adapt::choose::policy_file::read_policy;
+use rota_learn::adapt::choose::vocabulary::Vocabulary;
+use rota_learn::adapt::judge::evaluation::{Choice, Judged, leave_one_out};
+use rota_learn::adapt::network::architecture::{Architecture, FinalRelu, InputShape};
+use rota_learn::adapt::record::reward::{standardised, tangent};
+use rota_learn::adapt::record::table::{Table, find, read_tables};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 

@@ -3,9 +3,9 @@
 use super::policies::open;
 use crate::args::AdaptEvaluateArgs;
 use crate::output::{print, print_json};
-use rota_learn::adapt::comparison::{Gain, against_nothing};
-use rota_learn::adapt::evaluation::{Choice, Interval, Judged, leave_one_out};
-use rota_learn::adapt::table::read_tables;
+use rota_learn::adapt::judge::comparison::{Gain, against_nothing};
+use rota_learn::adapt::judge::evaluation::{Choice, Interval, Judged, leave_one_out};
+use rota_learn::adapt::record::table::read_tables;
 use std::fmt::Write as _;
 
 pub fn run(args: &AdaptEvaluateArgs) -> anyhow::Result<()> {

@@ -4,12 +4,12 @@ use crate::args::AdaptPlotArgs;
 use crate::output::{make_directory, print, print_json, progress, write_file};
 use rayon::prelude::*;
 use rota_core::random::RandomStream;
-use rota_learn::adapt::game::Game;
-use rota_learn::adapt::policy::PolicyNetwork;
-use rota_learn::adapt::reinforce::{Learner, RATE};
-use rota_learn::adapt::reward::tangents;
-use rota_learn::adapt::table::{Table, find, read_tables};
-use rota_learn::adapt::vocabulary::Vocabulary;
+use rota_learn::adapt::choose::game::Game;
+use rota_learn::adapt::choose::policy::PolicyNetwork;
+use rota_learn::adapt::choose::reinforce::{Learner, RATE};
+use rota_learn::adapt::choose::vocabulary::Vocabulary;
+use rota_learn::adapt::record::reward::tangents;
+use rota_learn::adapt::record::table::{Table, find, read_tables};
 use rota_report::{Look, PointChart, PointSeries, point_chart};
 
 /// Scenarios by their letters in names of plots.

@@ -1,9 +1,9 @@
 //! Policy files, with the vectors of layers that they were learned with.
 
 use anyhow::Context;
-use rota_learn::adapt::policy::PolicyNetwork;
-use rota_learn::adapt::policy_file::read_policy;
-use rota_learn::adapt::vocabulary::Vocabulary;
+use rota_learn::adapt::choose::policy::PolicyNetwork;
+use rota_learn::adapt::choose::policy_file::read_policy;
+use rota_learn::adapt::choose::vocabulary::Vocabulary;
 use std::collections::HashMap;
 use std::path::Path;
 

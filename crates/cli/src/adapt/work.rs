@@ -1,9 +1,9 @@
 //! From what was typed to images and settings of a run.
 
 use crate::args::{CostWord, WorkArgs};
-use rota_learn::adapt::images::{Dataset, ImagesError, Portion};
-use rota_learn::adapt::job::{Allocation, Cost};
-use rota_learn::adapt::training::{Manner, RunSettings};
+use rota_learn::adapt::train::images::{Dataset, ImagesError, Portion};
+use rota_learn::adapt::train::job::{Allocation, Cost};
+use rota_learn::adapt::train::training::{Manner, RunSettings};
 
 /// The images to train and to test with.
 pub fn images(args: &WorkArgs) -> Result<Dataset, ImagesError> {

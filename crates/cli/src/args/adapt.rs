@@ -2,8 +2,8 @@
 
 use super::numbers::{seconds, window};
 use clap::{Args, Subcommand, ValueEnum};
-use rota_learn::adapt::architecture::ModelKind;
-use rota_learn::adapt::images::FASHION_MNIST;
+use rota_learn::adapt::network::architecture::ModelKind;
+use rota_learn::adapt::train::images::FASHION_MNIST;
 use std::path::PathBuf;
 
 /// `rota adapt`.

@@ -1,13 +1,13 @@
 //! Choices compared by regret: how far below the best triple of a table each way of choosing ends, with every table left out in turn.
 //! Intervals are 95 % intervals of Student's t over tables; differences to a random triple are paired by table.
 
-use super::architecture::BlockKind;
-use super::forecast::Forecaster;
-use super::game::{Game, GameError};
-use super::noise::floor_points;
-use super::policy::PolicyNetwork;
-use super::table::{Table, Triple, triple_at};
-use super::vocabulary::Vocabulary;
+use crate::adapt::choose::forecast::Forecaster;
+use crate::adapt::choose::game::{Game, GameError};
+use crate::adapt::choose::policy::PolicyNetwork;
+use crate::adapt::choose::vocabulary::Vocabulary;
+use crate::adapt::network::architecture::BlockKind;
+use crate::adapt::record::noise::floor_points;
+use crate::adapt::record::table::{Table, Triple, triple_at};
 use rota_core::random::RandomStream;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -186,7 +186,8 @@ fn summary(tables: &[Table], (choice, regrets): Regrets, random: &[(f64, Vec<Tri
         Interval::of(&gains)
     };
     let better_than_random = groups.iter().map(|(name, places)| (name.clone(), gain(places))).collect();
-    let text = |triples: &Vec<Triple>| triples.iter().map(|triple| super::table::triple_text(triple)).collect::<Vec<_>>();
+    let text =
+        |triples: &Vec<Triple>| triples.iter().map(|triple| crate::adapt::record::table::triple_text(triple)).collect::<Vec<_>>();
     let chosen = tables.iter().zip(&regrets).filter(|(_, (_, triples))| !triples.is_empty());
     Choice {
         choice,
@@ -203,7 +204,7 @@ fn summary(tables: &[Table], (choice, regrets): Regrets, random: &[(f64, Vec<Tri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::table::tests::example;
+    use crate::adapt::record::table::tests::example;
 
     #[test]
     fn what_is_known_from_other_tables_is_chosen_and_nothing_is_worst() {

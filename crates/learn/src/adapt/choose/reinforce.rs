@@ -1,9 +1,9 @@
 //! REINFORCE as the study runs it: one episode, one step of Adam, the same reward for all three decisions, no baseline. A transfer starts
 //! from another policy and may explore by a temperature that decays with every episode.
 
-use super::game::Game;
-use super::policy::{Decision, PolicyNetwork};
-use super::table::{DECISIONS, Triple};
+use crate::adapt::choose::game::Game;
+use crate::adapt::choose::policy::{Decision, PolicyNetwork};
+use crate::adapt::record::table::{DECISIONS, Triple};
 use rota_core::random::RandomStream;
 use rota_nn::{Adam, softmax};
 
@@ -111,9 +111,9 @@ fn sample(chances: &[f32], draw: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::reward::standardised;
-    use crate::adapt::table::tests::example;
-    use crate::adapt::vocabulary::Vocabulary;
+    use crate::adapt::choose::vocabulary::Vocabulary;
+    use crate::adapt::record::reward::standardised;
+    use crate::adapt::record::table::tests::example;
 
     #[test]
     fn a_temperature_flattens_and_its_slopes_pass_both_softmaxes() {

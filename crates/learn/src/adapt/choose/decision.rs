@@ -1,10 +1,10 @@
 //! Who answers a job's question which block to deepen.
 
-use super::forecast::Forecaster;
-use super::policy::{Decision, PolicyNetwork, PolicyState, time_encoding};
-use super::table::Triple;
-use super::training::{Question, RunError};
-use super::vocabulary::Vocabulary;
+use crate::adapt::choose::forecast::Forecaster;
+use crate::adapt::choose::policy::{Decision, PolicyNetwork, PolicyState, time_encoding};
+use crate::adapt::choose::vocabulary::Vocabulary;
+use crate::adapt::record::table::Triple;
+use crate::adapt::train::training::{Question, RunError};
 use rota_core::random::RandomStream;
 
 /// A decision maker.
@@ -57,7 +57,7 @@ impl DecisionMaker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::architecture::{Architecture, FinalRelu, InputShape, ModelKind};
+    use crate::adapt::network::architecture::{Architecture, FinalRelu, InputShape, ModelKind};
 
     #[test]
     fn each_kind_answers_in_its_own_way() {

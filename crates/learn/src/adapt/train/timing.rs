@@ -1,9 +1,9 @@
 //! Ways to count a run's time. A network trains alike whatever its time is said to cost; only the end of the run depends on it. So one
 //! training serves every way of counting: each cuts it where its own budget ends.
 
-use super::architecture::{Architecture, StructureError};
-use super::job::Cost;
-use super::table::{DECISIONS, Triple};
+use crate::adapt::network::architecture::{Architecture, StructureError};
+use crate::adapt::record::table::{DECISIONS, Triple};
+use crate::adapt::train::job::Cost;
 
 /// What rounding may add up to over the batches of a run.
 pub(super) const ROUNDING_S: f64 = 1e-9;
@@ -64,7 +64,7 @@ pub fn padded(actions: &[usize], base: &Architecture) -> Triple {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::architecture::{FinalRelu, InputShape, ModelKind};
+    use crate::adapt::network::architecture::{FinalRelu, InputShape, ModelKind};
 
     #[test]
     fn a_budget_cuts_a_run_by_what_its_network_costs() {

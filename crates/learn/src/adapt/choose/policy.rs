@@ -1,7 +1,7 @@
 //! The network that decides which block to deepen: layers read by an LSTM in both directions, the result by a second LSTM, and its last
 //! state together with the time left by three dense layers. With four actions it has 54,980 parameters.
 
-use super::vocabulary::EMBEDDING;
+use crate::adapt::choose::vocabulary::EMBEDDING;
 use rota_core::random::RandomStream;
 use rota_nn::{DenseRow, Direction, Lstm, LstmTape, highest, softmax};
 use std::ops::Range;

@@ -2,12 +2,12 @@
 //! runs of six epochs cost 276 epochs and not 384; and one training serves every way to count its time. Each finished run is told at once,
 //! so that a sweep can be taken up again; the same settings give the same rows on any number of threads.
 
-use super::architecture::{Architecture, InputShape};
-use super::images::Dataset;
-use super::job::{Allocation, Cost};
-use super::table::{DECISIONS, Triple, triple_at};
-use super::timing::{Timing, epochs_wanted, padded};
-use super::training::{EpochEnd, Manner, Run, RunError, RunSettings};
+use crate::adapt::network::architecture::{Architecture, InputShape};
+use crate::adapt::record::table::{DECISIONS, Triple, triple_at};
+use crate::adapt::train::images::Dataset;
+use crate::adapt::train::job::{Allocation, Cost};
+use crate::adapt::train::timing::{Timing, epochs_wanted, padded};
+use crate::adapt::train::training::{EpochEnd, Manner, Run, RunError, RunSettings};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -217,8 +217,8 @@ pub fn parse_runs<'a>(lines: impl Iterator<Item = &'a str>, timings: usize) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::architecture::ModelKind;
-    use crate::adapt::images::{Portion, tests::folder};
+    use crate::adapt::network::architecture::ModelKind;
+    use crate::adapt::train::images::{Portion, tests::folder};
     use std::sync::Mutex;
 
     /// When the first epoch has ended, and six epochs of the largest network later.

@@ -1,8 +1,8 @@
 //! Networks as safetensors files: every tensor under its stage and layer, and the structure in the header, so that a grown network can be
 //! built again.
 
-use super::architecture::Architecture;
-use super::network::{GrowingNetwork, SurgeryError};
+use crate::adapt::network::architecture::Architecture;
+use crate::adapt::network::growing::{GrowingNetwork, SurgeryError};
 use rota_core::random::RandomStream;
 use rota_nn::layers::Layer;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -122,8 +122,8 @@ pub fn read_weights(data: &[u8]) -> Result<GrowingNetwork, WeightsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::architecture::{FinalRelu, InputShape, ModelKind};
-    use crate::adapt::network::Calibration;
+    use crate::adapt::network::architecture::{FinalRelu, InputShape, ModelKind};
+    use crate::adapt::network::growing::Calibration;
     use rota_nn::layers::Mode;
 
     #[test]

@@ -1,7 +1,7 @@
 //! A job's time: how much it has, how much is left, and when GPUs come and go. Time is simulated by what batches cost, unless the wall
 //! clock is asked for.
 
-use super::architecture::{Architecture, BlockKind, Leaf, ModelKind};
+use crate::adapt::network::architecture::{Architecture, BlockKind, Leaf, ModelKind};
 use std::time::Instant;
 
 /// What a change of GPUs means to a job.
@@ -172,7 +172,7 @@ impl JobClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::architecture::{FinalRelu, InputShape};
+    use crate::adapt::network::architecture::{FinalRelu, InputShape};
 
     #[test]
     fn multiplications_are_the_studys() {

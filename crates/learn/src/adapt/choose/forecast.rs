@@ -6,10 +6,10 @@
 //! inside the training tables, by leaving each of them out in turn. Blocks are described by kind and depth, not by number, so that a
 //! network with any number of blocks can be decided on.
 
-use super::architecture::{Architecture, BlockKind};
-use super::noise::reliability;
-use super::reward::standardised;
-use super::table::{DECISIONS, Table, Triple, triple_at};
+use crate::adapt::network::architecture::{Architecture, BlockKind};
+use crate::adapt::record::noise::reliability;
+use crate::adapt::record::reward::standardised;
+use crate::adapt::record::table::{DECISIONS, Table, Triple, triple_at};
 use rota_core::random::RandomStream;
 
 /// Runs of a training table that a seed leaves out: one in this many.
@@ -278,8 +278,8 @@ fn solve(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::architecture::{FinalRelu, InputShape, ModelKind};
-    use crate::adapt::table::tests::example;
+    use crate::adapt::network::architecture::{FinalRelu, InputShape, ModelKind};
+    use crate::adapt::record::table::tests::example;
 
     #[test]
     fn a_system_is_solved() {

@@ -3,12 +3,12 @@
 //! A run is a value: it can be cloned and go on in several ways from one point. What is random in an epoch comes from a stream with the
 //! epoch's number, so that a run that shares its beginning with another one is bit for bit the run that it would be alone.
 
-use super::architecture::{Architecture, FinalRelu, InputShape, ModelKind, StructureError};
-use super::images::{Dataset, Images};
-use super::job::{Allocation, ClockError, Cost, JobClock};
-use super::network::{Calibration, GrowingNetwork, Shrinking, SurgeryError};
-use super::table::DECISIONS;
-use super::timing::ROUNDING_S;
+use crate::adapt::network::architecture::{Architecture, FinalRelu, InputShape, ModelKind, StructureError};
+use crate::adapt::network::growing::{Calibration, GrowingNetwork, Shrinking, SurgeryError};
+use crate::adapt::record::table::DECISIONS;
+use crate::adapt::train::images::{Dataset, Images};
+use crate::adapt::train::job::{Allocation, ClockError, Cost, JobClock};
+use crate::adapt::train::timing::ROUNDING_S;
 use rota_core::random::RandomStream;
 use rota_nn::layers::Mode;
 use rota_nn::{cross_entropy, highest, softmax};
@@ -405,7 +405,7 @@ fn soft(scores: &[f32]) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::images::{Portion, tests::folder};
+    use crate::adapt::train::images::{Portion, tests::folder};
 
     fn data() -> Dataset {
         Dataset::read(folder(48, 12).path(), Portion::default()).unwrap()

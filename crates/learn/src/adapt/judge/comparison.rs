@@ -1,9 +1,9 @@
 //! Choices on tables that nothing was learned from, compared with a network that does not grow. Differences are paired by seed: runs of
 //! one seed share their beginning. Intervals are 95 % intervals of Student's t over the seeds.
 
-use super::evaluation::{Interval, best_fixed_of};
-use super::forecast::Forecaster;
-use super::table::{RecordedRun, Table, Triple, triple_text};
+use crate::adapt::choose::forecast::Forecaster;
+use crate::adapt::judge::evaluation::{Interval, best_fixed_of};
+use crate::adapt::record::table::{RecordedRun, Table, Triple, triple_text};
 use serde::Serialize;
 
 /// How much better than a network that does not grow one way of choosing ends on one table.
@@ -66,7 +66,7 @@ fn gain(table: &Table, choice: &str, triples: &[Triple]) -> Gain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::table::tests::example;
+    use crate::adapt::record::table::tests::example;
 
     #[test]
     fn gains_are_paired_by_seed() {

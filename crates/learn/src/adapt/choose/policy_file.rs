@@ -1,6 +1,6 @@
 //! Policy networks as safetensors files, with `PyTorch`'s names and shapes, so that the study's policies can be read and ours used there.
 
-use super::policy::{LSTMS, PolicyNetwork, lstm_ranges};
+use crate::adapt::choose::policy::{LSTMS, PolicyNetwork, lstm_ranges};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,9 +1,9 @@
 //! The exact expected gradient of a table: every state is visited with its probability, so that nothing is sampled. It is the oracle that
 //! sampled learning is compared with.
 
-use super::game::Game;
-use super::policy::{Decision, PolicyNetwork};
-use super::table::DECISIONS;
+use crate::adapt::choose::game::Game;
+use crate::adapt::choose::policy::{Decision, PolicyNetwork};
+use crate::adapt::record::table::DECISIONS;
 use rota_nn::Adam;
 
 /// How the exact gradient is followed.
@@ -89,9 +89,9 @@ fn walk(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::reward::standardised;
-    use crate::adapt::table::tests::example;
-    use crate::adapt::vocabulary::Vocabulary;
+    use crate::adapt::choose::vocabulary::Vocabulary;
+    use crate::adapt::record::reward::standardised;
+    use crate::adapt::record::table::tests::example;
     use rota_core::random::RandomStream;
     use rota_nn::softmax;
 

@@ -1,6 +1,6 @@
 //! What a final accuracy is worth to a learner.
 
-use super::table::Table;
+use crate::adapt::record::table::Table;
 
 /// An accuracy without a reward.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]

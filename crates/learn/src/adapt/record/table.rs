@@ -2,7 +2,7 @@
 //!
 //! A table is whole: it has every triple once for each seed. Runs of several seeds are averaged.
 
-use super::architecture::{Architecture, FinalRelu, InputShape, ModelKind, StructureError};
+use crate::adapt::network::architecture::{Architecture, FinalRelu, InputShape, ModelKind, StructureError};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 

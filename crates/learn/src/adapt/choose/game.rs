@@ -1,8 +1,8 @@
 //! A table as a game of three decisions: what a policy sees before each of them. There are 21 such states with four actions.
 
-use super::policy::{PolicyState, time_encoding};
-use super::table::{DECISIONS, Table, TableError, Triple};
-use super::vocabulary::{Vocabulary, VocabularyError};
+use crate::adapt::choose::policy::{PolicyState, time_encoding};
+use crate::adapt::choose::vocabulary::{Vocabulary, VocabularyError};
+use crate::adapt::record::table::{DECISIONS, Table, TableError, Triple};
 
 /// The states of a table, by the actions before them.
 #[derive(Clone, Debug)]
@@ -59,8 +59,8 @@ impl Game {
     }
 
     /// The triple that a policy's most probable actions make, with the probabilities at each step.
-    pub fn greedy(&self, network: &super::policy::PolicyNetwork) -> (Triple, [Vec<f32>; DECISIONS]) {
-        let mut decision = super::policy::Decision::default();
+    pub fn greedy(&self, network: &crate::adapt::choose::policy::PolicyNetwork) -> (Triple, [Vec<f32>; DECISIONS]) {
+        let mut decision = crate::adapt::choose::policy::Decision::default();
         let mut triple = [0; DECISIONS];
         let mut probabilities: [Vec<f32>; DECISIONS] = Default::default();
         for step in 0..DECISIONS {
@@ -75,14 +75,14 @@ impl Game {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::table::tests::example;
+    use crate::adapt::record::table::tests::example;
 
     #[test]
     fn every_history_has_a_state_of_its_own() {
         let game = Game::new(&example(), &Vocabulary::Free(1)).unwrap();
         assert_eq!(game.states().len(), 21);
         assert_eq!((game.place(&[]), game.place(&[0]), game.place(&[3]), game.place(&[3, 3])), (0, 1, 4, 20));
-        let rows = |before: &[usize]| game.state(before).layers.len() / super::super::vocabulary::EMBEDDING;
+        let rows = |before: &[usize]| game.state(before).layers.len() / crate::adapt::choose::vocabulary::EMBEDDING;
         assert_eq!((rows(&[]), rows(&[0]), rows(&[0, 1]), rows(&[3, 2])), (10, 13, 16, 12));
     }
 }

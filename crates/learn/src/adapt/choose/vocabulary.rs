@@ -3,7 +3,7 @@
 //! By default a signature's vector is drawn from a stream with the signature's name, so that no two layers share one and any layer has
 //! one. The study's vocabulary knows 18 signatures and gives several of them one id: `compat` repeats that.
 
-use super::architecture::Leaf;
+use crate::adapt::network::architecture::Leaf;
 use rota_core::random::RandomStream;
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Image datasets: Fashion-MNIST and MNIST (IDX files, plain or gzip) and CIFAR-10 (binary batches), of any size and subset.
 
-use super::architecture::InputShape;
+use crate::adapt::network::architecture::InputShape;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

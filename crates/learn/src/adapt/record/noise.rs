@@ -1,7 +1,7 @@
 //! The noise of tables: runs that took the same actions in another order ought to end alike, so that their spread bounds the noise from
 //! above; and what an agent could reach that knew everything but the noise.
 
-use super::table::{Table, Triple};
+use crate::adapt::record::table::{Table, Triple};
 use rota_core::random::RandomStream;
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ pub fn floor_points(table: &Table, stream: &mut RandomStream) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::table::tests::example;
+    use crate::adapt::record::table::tests::example;
 
     #[test]
     fn a_table_without_noise_is_reliable_and_has_no_floor() {

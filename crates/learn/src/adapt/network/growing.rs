@@ -1,7 +1,7 @@
 //! A network that can be changed while it trains: built from its structure, deepened, widened and made smaller again. What Adam remembers
 //! of a parameter stays with it; new parameters start with an empty memory.
 
-use super::architecture::{Architecture, Leaf, StructureError};
+use crate::adapt::network::architecture::{Architecture, Leaf, StructureError};
 use rota_core::random::RandomStream;
 use rota_nn::layers::{BatchNorm, Convolution, Layer, LayerError, Linear, Mode, Parameter, Shape, Stack, moments};
 
@@ -280,7 +280,7 @@ fn widen_inputs(layer: &mut Layer, from: &[usize], width: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapt::architecture::{FinalRelu, InputShape, ModelKind};
+    use crate::adapt::network::architecture::{FinalRelu, InputShape, ModelKind};
     use rota_nn::cross_entropy;
 
     const INPUT: InputShape = InputShape { channels: 1, height: 12, width: 12, classes: 10 };
