@@ -87,10 +87,9 @@ impl Spec {
         Some(format!("{}[{}]", self.group_name(), index.into_iter().chain(values).collect::<Vec<_>>().join(",")))
     }
 
-    /// Whether the job, or its group, is called so. `*` stands for any letters.
+    /// Whether the job, or its group, is called so. `*` stands for any letters. A job without a name is called by its program.
     pub fn is_named(&self, pattern: &str) -> bool {
-        let of_group = self.membership.map(|_| self.group_name());
-        [self.label(), self.ask.name.clone(), of_group].iter().flatten().any(|name| matches(pattern, name))
+        [self.label(), self.ask.name.clone(), Some(self.group_name())].iter().flatten().any(|name| matches(pattern, name))
     }
 }
 
@@ -190,5 +189,11 @@ mod tests {
         for pattern in ["ber", "bert[1]", "*13*", "bert[12]x", "x*"] {
             assert!(!job.is_named(pattern), "{pattern}");
         }
+    }
+
+    #[test]
+    fn a_job_without_a_name_is_found_by_its_program() {
+        let job = Spec { membership: None, ..spec(None, &["python", "src/train.py"], None, &[]) };
+        assert!(job.is_named("train.py") && job.is_named("*") && !job.is_named("python"));
     }
 }
