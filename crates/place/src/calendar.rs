@@ -1,44 +1,73 @@
-//! A calendar: from when until when each GPU is taken, for placements in the future that depend on which GPUs are free.
+//! A calendar: from when until when which part of each GPU is taken, for placements in the future that depend on which GPUs are free.
 //!
-//! Invariant: the stretches of one GPU stand in order of time, and those of running and promised jobs do not overlap.
+//! Invariant: the bookings of one GPU stand in order of time, and at no moment do running and promised jobs take more than it has.
 
 use crate::draft::Draft;
 use crate::queue::Queue;
 use crate::releases::releases;
-use rota_core::{GpuId, GpuList, GpuTypeId, JobId, NodeId, Span, Time};
+use rota_core::{GpuId, GpuList, GpuTypeId, JobId, MilliGpu, NodeId, Slice, Span, Time};
 use std::collections::HashMap;
 
+/// What is taken of a GPU, from when until when.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Booking {
+    from: Time,
+    until: Time,
+    share: i32,
+    memory_mib: i64,
+    group: u32,
+}
+
+impl Booking {
+    fn new(from: Time, until: Time, slice: Slice) -> Self {
+        let (share, memory_mib) = (i32::from(slice.share.0), i64::from(slice.memory_mib));
+        Self { from, until, share, memory_mib, group: slice.group }
+    }
+
+    /// The whole GPU, for good.
+    fn for_good(from: Time) -> Self {
+        let slice = Slice { share: MilliGpu::WHOLE, ..Slice::default() };
+        Self::new(from, Time::FAR_FUTURE, slice)
+    }
+}
+
 /// When each GPU is taken.
-pub struct Calendar(Vec<Vec<(Time, Time)>>);
+pub struct Calendar {
+    taken: Vec<Vec<Booking>>,
+    memory_mib: Vec<i64>,
+}
 
 impl Calendar {
     /// The calendar of running jobs and of those started in the draft.
     pub fn now(queue: &Queue, draft: &Draft<'_>) -> Self {
         let snapshot = draft.snapshot;
-        let count = snapshot.bound.cluster.gpus.len();
-        let mut ends = vec![(0_u16, snapshot.now); count];
+        let cluster = &snapshot.bound.cluster;
+        let mut taken = vec![Vec::new(); cluster.gpus.len()];
         for release in releases(queue, draft) {
+            let booking = Booking::new(snapshot.now, release.at, snapshot.bound.shape(release.job).slice());
             for gpu in draft.gpus_of(release.job) {
-                let (jobs, end) = &mut ends[gpu.index()];
-                *jobs += 1;
-                *end = release.at.max(*end);
+                taken[gpu.index()].push(booking);
             }
         }
-        let taken = ends.into_iter().enumerate().map(|(index, (jobs, end))| {
+        for (index, bookings) in taken.iter_mut().enumerate() {
             let gpu = GpuId::from_index(index);
             // What others than the scheduler's jobs hold does not fall free at a known moment.
-            let is_known = draft.pool.jobs_on(gpu) <= jobs && draft.pool.is_up(gpu);
-            let end = if is_known { end } else { Time::FAR_FUTURE };
-            if end > snapshot.now { vec![(snapshot.now, end)] } else { Vec::new() }
-        });
-        Self(taken.collect())
+            if usize::from(draft.pool.jobs_on(gpu)) > bookings.len() || !draft.pool.is_up(gpu) {
+                *bookings = vec![Booking::for_good(snapshot.now)];
+            }
+            bookings.retain(|booking| booking.until > snapshot.now);
+            bookings.sort_unstable();
+        }
+        let memory_mib = cluster.gpus.iter().map(|gpu| i64::from(cluster.types[gpu.gpu_type.index()].memory_mib)).collect();
+        Self { taken, memory_mib }
     }
 
     /// The first moment from `earliest` on at which GPUs of a type are free for a job for so long, and which they are.
     pub fn gang(&self, draft: &Draft<'_>, job: JobId, gpu_type: GpuTypeId, run: Span, earliest: Time) -> Option<(Time, GpuList)> {
         let usable = usable_gpus(draft, job, gpu_type);
         let mut moments = vec![earliest];
-        moments.extend(usable.iter().flat_map(|gpu| &self.0[gpu.index()]).map(|&(_, end)| end).filter(|end| *end > earliest));
+        let bookings = usable.iter().flat_map(|gpu| &self.taken[gpu.index()]);
+        moments.extend(bookings.map(|booking| booking.until).filter(|end| *end > earliest));
         moments.sort_unstable();
         moments.dedup();
         let of_moment = |start: Time| Some((start, self.gang_at(draft, job, &usable, start, start + run)?));
@@ -48,12 +77,13 @@ impl Calendar {
     /// The GPUs that a job would have from `start` until `end`.
     fn gang_at(&self, draft: &Draft<'_>, job: JobId, usable: &[GpuId], start: Time, end: Time) -> Option<GpuList> {
         let shape = draft.snapshot.bound.shape(job);
-        let mut free = usable.iter().copied().filter(|gpu| self.is_free(*gpu, start, end)).collect::<Vec<_>>();
+        let wanted = Booking::new(start, end, shape.slice());
+        let mut free = usable.iter().copied().filter(|gpu| self.has_room(*gpu, wanted)).collect::<Vec<_>>();
         if free.len() < shape.gpus as usize {
             return None;
         }
-        // GPUs that are taken again soon are used up first.
-        free.sort_by_key(|gpu| (self.taken_next(*gpu, end), *gpu));
+        // Shared GPUs are filled up, and GPUs that are taken again soon are used up first.
+        free.sort_by_key(|gpu| (std::cmp::Reverse(self.share_taken(*gpu, start)), self.taken_next(*gpu, end), *gpu));
         if shape.nodes_max > 0 {
             let nodes = widest_nodes(draft, &free, shape.nodes_max as usize);
             free.retain(|gpu| nodes.contains(&draft.pool.node_of(*gpu)));
@@ -62,31 +92,54 @@ impl Calendar {
         (gang.len() == shape.gpus as usize).then(|| crate::pool::sorted(gang))
     }
 
-    /// Whether nothing takes the GPU from `start` until `end`.
-    pub fn is_free(&self, gpu: GpuId, start: Time, end: Time) -> bool {
-        let taken = &self.0[gpu.index()];
-        let next = taken.partition_point(|&(_, until)| until <= start);
-        taken.get(next).is_none_or(|&(from, _)| from >= end)
+    /// Whether a job's GPUs have room for it from `start` until `end`.
+    pub fn have_room(&self, gpus: &[GpuId], slice: Slice, start: Time, end: Time) -> bool {
+        gpus.iter().all(|gpu| self.has_room(*gpu, Booking::new(start, end, slice)))
+    }
+
+    /// Whether a GPU has room for one more booking, at every moment of it.
+    fn has_room(&self, gpu: GpuId, wanted: Booking) -> bool {
+        let bookings = self.taken[gpu.index()].iter().take_while(|booking| booking.from < wanted.until);
+        let beside = || bookings.clone().filter(|booking| booking.until > wanted.from);
+        let memory_mib = self.memory_mib[gpu.index()];
+        let fits_at = |moment: Time| {
+            let there = beside().filter(|booking| booking.from <= moment && moment < booking.until);
+            let (share, memory) = there.fold((wanted.share, wanted.memory_mib), |(share, memory), booking| {
+                (share + booking.share, memory + booking.memory_mib)
+            });
+            share <= i32::from(MilliGpu::WHOLE.0) && memory <= memory_mib
+        };
+        // What is taken grows only where a booking begins.
+        beside().all(|booking| booking.group == wanted.group)
+            && (beside().next().is_none() || beside().map(|booking| booking.from.max(wanted.from)).all(fits_at))
+    }
+
+    /// The share that is taken of a GPU at a moment.
+    fn share_taken(&self, gpu: GpuId, moment: Time) -> i32 {
+        let there = self.taken[gpu.index()].iter().filter(|booking| booking.from <= moment && moment < booking.until);
+        there.map(|booking| booking.share).sum()
     }
 
     fn taken_next(&self, gpu: GpuId, after: Time) -> Time {
-        let taken = &self.0[gpu.index()];
-        taken.get(taken.partition_point(|&(from, _)| from < after)).map_or(Time::FAR_FUTURE, |&(from, _)| from)
+        let taken = &self.taken[gpu.index()];
+        taken.get(taken.partition_point(|booking| booking.from < after)).map_or(Time::FAR_FUTURE, |booking| booking.from)
     }
 
-    /// Notes that GPUs are taken from `start` until `end`.
-    pub fn take(&mut self, gpus: &[GpuId], start: Time, end: Time) {
+    /// Notes what a job takes of GPUs from `start` until `end`.
+    pub fn take(&mut self, gpus: &[GpuId], slice: Slice, start: Time, end: Time) {
+        let booking = Booking::new(start, end, slice);
         for gpu in gpus {
-            let taken = &mut self.0[gpu.index()];
-            taken.insert(taken.partition_point(|stretch| *stretch < (start, end)), (start, end));
+            let taken = &mut self.taken[gpu.index()];
+            taken.insert(taken.partition_point(|other| *other < booking), booking);
         }
     }
 
     /// Takes that note back.
-    pub fn give(&mut self, gpus: &[GpuId], start: Time, end: Time) {
+    pub fn give(&mut self, gpus: &[GpuId], slice: Slice, start: Time, end: Time) {
+        let booking = Booking::new(start, end, slice);
         for gpu in gpus {
-            let taken = &mut self.0[gpu.index()];
-            if let Some(position) = taken.iter().position(|stretch| *stretch == (start, end)) {
+            let taken = &mut self.taken[gpu.index()];
+            if let Some(position) = taken.iter().position(|other| *other == booking) {
                 taken.remove(position);
             }
         }

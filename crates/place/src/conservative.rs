@@ -2,12 +2,15 @@
 //!
 //! A promise is made when a job enters the reach of the planner, from the jobs before it alone, and from then on only moves earlier.
 //! It is kept as long as running jobs end no later than believed and no node is lost; otherwise all promises are made anew.
+//!
+//! Where whole GPUs of a type are as good as one another, they are counted. While a job waits that shares GPUs, or keeps to certain
+//! GPUs or nodes, promises are made GPU by GPU.
 
 use crate::calendar::Calendar;
 use crate::draft::Draft;
 use crate::queue::Queue;
 use crate::releases::releases;
-use rota_core::{GpuId, GpuList, GpuTypeId, JobId, Promise, Time};
+use rota_core::{GpuId, GpuList, GpuTypeId, JobId, Promise, Shape, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -26,7 +29,7 @@ struct Slot {
     start: Time,
     end: Time,
     gpu_type: GpuTypeId,
-    /// The very GPUs, where a waiting job keeps to certain GPUs or nodes; otherwise any will do.
+    /// The very GPUs, where promises are made GPU by GPU; otherwise any will do.
     gpus: GpuList,
 }
 
@@ -56,14 +59,14 @@ pub fn fill(queue: &mut Queue, draft: &mut Draft<'_>, promises: &mut Promises, d
             let start_before = before.map(|slot| slot.start);
             match before {
                 Some(_) if !upset => continue,
-                Some(slot) => profile.vacate(slot, snapshot.bound.job(job).gpus),
+                Some(slot) => profile.vacate(slot, snapshot.bound.shape(job)),
                 None => {}
             }
             let Some(slot) = earliest(&profile, draft, job) else {
                 slots.remove(&job);
                 continue;
             };
-            profile.occupy(&slot, snapshot.bound.job(job).gpus);
+            profile.occupy(&slot, snapshot.bound.shape(job));
             moved |= start_before.is_some_and(|before| before != slot.start);
             slots.insert(job, slot);
         }
@@ -74,7 +77,7 @@ pub fn fill(queue: &mut Queue, draft: &mut Draft<'_>, promises: &mut Promises, d
     for job in jobs {
         let Some(slot) = slots.get(&job) else { continue };
         let is_due = slot.start <= snapshot.now;
-        if is_due && draft.try_start_avoiding(job, slot.gpu_type, &promised_to_others(&slots, job, slot)) {
+        if is_due && start(draft, &slots, job, slot) {
             queue.withdraw(job, draft.shape_id(job));
             slots.remove(&job);
         } else {
@@ -92,11 +95,18 @@ fn kept_promises(profile: &mut Profile, draft: &Draft<'_>, promises: &Promises, 
     let mut slots = HashMap::with_capacity(jobs.len());
     for (slot, job) in before {
         if let Some(slot) = profile.kept(slot, draft, job) {
-            profile.occupy(&slot, draft.snapshot.bound.job(job).gpus);
+            profile.occupy(&slot, draft.snapshot.bound.shape(job));
             slots.insert(job, slot);
         }
     }
     slots
+}
+
+/// Starts a job whose moment has come. A job that shares GPUs goes where it was promised its part; any other where no promise is broken.
+fn start(draft: &mut Draft<'_>, slots: &HashMap<JobId, Slot>, job: JobId, slot: &Slot) -> bool {
+    let shares = !draft.snapshot.bound.shape(job).is_exclusive();
+    (shares && draft.try_start_at(job, &slot.gpus))
+        || draft.try_start_avoiding(job, slot.gpu_type, &promised_to_others(slots, job, slot))
 }
 
 /// GPUs that are promised to other jobs before this one is believed to end.
@@ -131,7 +141,7 @@ fn earliest(profile: &Profile, draft: &Draft<'_>, job: JobId) -> Option<Slot> {
 enum Profile {
     /// The number of free GPUs by type: enough where one GPU of a type is as good as another.
     Numbers(Vec<Steps>),
-    /// GPU by GPU, where a waiting job keeps to certain GPUs or nodes.
+    /// GPU by GPU, where a waiting job shares GPUs, or keeps to certain GPUs or nodes.
     Gpus(Calendar),
 }
 
@@ -140,7 +150,7 @@ impl Profile {
         let snapshot = draft.snapshot;
         let is_particular = |job: &JobId| {
             let shape = snapshot.bound.shape(*job);
-            shape.nodes_max > 0 || shape.only.is_some()
+            shape.nodes_max > 0 || shape.only.is_some() || !shape.is_exclusive()
         };
         if jobs.iter().any(is_particular) {
             return Self::Gpus(Calendar::now(queue, draft));
@@ -175,23 +185,23 @@ impl Profile {
                 (start == slot.start).then(|| Slot { gpus, ..slot.clone() })
             }
             Self::Gpus(calendar) => {
-                let is_free = |gpu: &GpuId| calendar.is_free(*gpu, slot.start, slot.end);
-                slot.gpus.iter().all(is_free).then(|| slot.clone())
+                let slice = draft.snapshot.bound.shape(job).slice();
+                calendar.have_room(&slot.gpus, slice, slot.start, slot.end).then(|| slot.clone())
             }
         }
     }
 
-    fn occupy(&mut self, slot: &Slot, gpus: u32) {
+    fn occupy(&mut self, slot: &Slot, shape: &Shape) {
         match self {
-            Self::Numbers(types) => types[slot.gpu_type.index()].add(slot.start, slot.end, -i64::from(gpus)),
-            Self::Gpus(calendar) => calendar.take(&slot.gpus, slot.start, slot.end),
+            Self::Numbers(types) => types[slot.gpu_type.index()].add(slot.start, slot.end, -i64::from(shape.gpus)),
+            Self::Gpus(calendar) => calendar.take(&slot.gpus, shape.slice(), slot.start, slot.end),
         }
     }
 
-    fn vacate(&mut self, slot: &Slot, gpus: u32) {
+    fn vacate(&mut self, slot: &Slot, shape: &Shape) {
         match self {
-            Self::Numbers(types) => types[slot.gpu_type.index()].add(slot.start, slot.end, i64::from(gpus)),
-            Self::Gpus(calendar) => calendar.give(&slot.gpus, slot.start, slot.end),
+            Self::Numbers(types) => types[slot.gpu_type.index()].add(slot.start, slot.end, i64::from(shape.gpus)),
+            Self::Gpus(calendar) => calendar.give(&slot.gpus, shape.slice(), slot.start, slot.end),
         }
     }
 }

@@ -82,6 +82,20 @@ impl<'a> Draft<'a> {
         started
     }
 
+    /// Starts a job on these very GPUs if it fits there, and more gets done with it than without it.
+    pub fn try_start_at(&mut self, job: JobId, gpus: &GpuList) -> bool {
+        let (bound, slice) = (self.snapshot.bound, self.slice(job));
+        let shape = bound.shape(job);
+        let fits = gpus.len() == shape.gpus as usize
+            && self.pool.has_room(gpus, slice)
+            && gpus.iter().all(|gpu| self.pool.gains_by(bound, shape, *gpu));
+        if fits {
+            self.pool.take(gpus, slice);
+            self.plan.starts.push(Start { job, gpus: gpus.clone() });
+        }
+        fits
+    }
+
     /// The GPUs that a job would get now without certain GPUs, each named once.
     pub fn gang_avoiding(&mut self, job: JobId, avoided: &[GpuId]) -> Option<GpuList> {
         let (bound, types) = (self.snapshot.bound, self.types_of(job));

@@ -2,7 +2,7 @@
 
 use crate::scene::{gang, job, run, scene, seconds};
 use proptest::prelude::*;
-use rota_core::{Bound, GpuId, Job, JobId, Phase, Promise, Time};
+use rota_core::{Bound, GpuId, Job, JobId, MilliGpu, Phase, Promise, Time};
 use rota_engine::{Engine, Moment};
 use rota_sim::SimOptions;
 use std::sync::Arc;
@@ -89,6 +89,27 @@ fn with_estimate(job: Job, factor: u32) -> Job {
     Job { estimate: Some(seconds(job.work.seconds() * f64::from(factor))), ..job }
 }
 
+/// A job of one GPU that needs a part of it.
+fn part(thousandths: u16, memory_mib: u32, arrival: f64, duration: f64) -> Job {
+    Job { share: MilliGpu(thousandths), memory_mib, ..job(arrival, duration) }
+}
+
+#[test]
+fn conservative_lets_jobs_share_a_gpu() {
+    // Three jobs of 0.4 each: two fit beside each other, the third when the first ends. The last needs too much memory until both ended.
+    let jobs = [part(400, 4000, 0.0, 10.0), part(400, 4000, 0.0, 30.0), part(400, 4000, 0.0, 15.0), part(100, 14_000, 0.0, 5.0)];
+    let starts = run(&scene("t4:1", jobs), "fcfs:backfill=conservative").first_start;
+    assert_eq!(starts, [Some(0.0), Some(0.0), Some(10.0), Some(30.0)]);
+}
+
+#[test]
+fn conservative_keeps_a_whole_gpu_free_of_small_jobs_for_a_job_that_was_promised_it() {
+    // The wide job gets both GPUs at 10. A small job that would still be there has to wait; one that ends in time need not.
+    let jobs = [part(500, 0, 0.0, 10.0), gang(2, 1.0, 5.0), part(500, 0, 2.0, 9.0), part(500, 0, 2.0, 8.0)];
+    let starts = run(&scene("t4:2", jobs), "fcfs:backfill=conservative").first_start;
+    assert_eq!(starts, [Some(0.0), Some(10.0), Some(15.0), Some(2.0)]);
+}
+
 /// Every promise made in a run, with the state it was made from, and the start of each job.
 fn promises(bound: &Arc<Bound>, policy: &str, mut at_promise: impl FnMut(&Engine, Time, &Promise)) -> Vec<Time> {
     let mut session = rota_sim::session(bound, rota_policy::build(policy).unwrap(), &SimOptions::default());
@@ -149,6 +170,13 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    /// Jobs of which most share GPUs.
+    fn sharing_job()(job in some_job(false), thousandths in 50_u16..1500, memory_mib in 0_u32..16_000) -> Job {
+        Job { gpus: job.gpus.min(4), share: MilliGpu(thousandths.min(1000)), memory_mib, ..job }
+    }
+}
+
 fn two_nodes(jobs: Vec<Job>) -> Arc<Bound> {
     crate::scene::on_cluster(rota_core::Cluster::from_spec("gpu:8", 4).unwrap(), jobs)
 }
@@ -165,6 +193,17 @@ proptest! {
             for promise in made {
                 prop_assert!(starts[promise.job.index()] <= promise.start, "{policy}: job {} was promised {} and started at {}", promise.job, promise.start, starts[promise.job.index()]);
             }
+        }
+    }
+
+    #[test]
+    fn promises_to_jobs_that_share_gpus_hold(jobs in prop::collection::vec(sharing_job(), 1..40)) {
+        let bound = scene("t4:4", jobs);
+        let mut made = Vec::new();
+        let starts = promises(&bound, "fcfs:backfill=conservative", |_, _, promise| made.push(*promise));
+        prop_assert!(starts.iter().all(|start| *start < Time::FAR_FUTURE));
+        for promise in made {
+            prop_assert!(starts[promise.job.index()] <= promise.start, "job {} was promised {} and started at {}", promise.job, promise.start, starts[promise.job.index()]);
         }
     }
 
