@@ -130,7 +130,7 @@ pub enum Choosing {
 /// Which sequences are played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequences {
-    /// Those of the published evaluation: seed k is the k-th, again from the first after the last.
+    /// Those of the published evaluation: seed k is the k-th. After the last, sequences are drawn, none of which is learned from.
     Published,
     /// Drawn from the trace by the seed.
     Drawn,
@@ -371,7 +371,10 @@ impl Batch {
     fn begin(&mut self, seed: u64) {
         let starts = self.trace.jobs.len() - SEQUENCE_JOBS + 1;
         let first = match self.sequences {
-            Sequences::Published => PUBLISHED_STARTS[seed as usize % PUBLISHED_STARTS.len()] % starts,
+            Sequences::Published => match PUBLISHED_STARTS.get(seed as usize) {
+                Some(start) => start % starts,
+                None => RandomStream::new(seed, "judged sequence").below(starts as u64) as usize,
+            },
             Sequences::Drawn => RandomStream::new(seed, "sequence").below(starts as u64) as usize,
         };
         self.jobs = first..first + SEQUENCE_JOBS;
@@ -543,6 +546,20 @@ mod tests {
             environment.outcome().bsld_mean
         });
         means.sum::<f64>() / PUBLISHED_STARTS.len() as f64
+    }
+
+    #[test]
+    fn sequences_beyond_the_published_ones_are_others() {
+        let job = |second| BatchJob { submitted: f64::from(second), run: 1.0, estimate: 1.0, processors: 1 };
+        let trace = BatchTrace { jobs: (0..10_000).map(job).collect(), processors: 4, rows: vec![0.0; 10_000 * features::COUNT] };
+        let mut environment = Batch::new(Arc::new(trace), Choosing::Commit, Sequences::Published);
+        let mut first = |seed| {
+            environment.reset(seed);
+            environment.jobs.start
+        };
+        assert_eq!([first(0), first(9)], [PUBLISHED_STARTS[0], PUBLISHED_STARTS[9]]);
+        assert!((10..30).all(|seed| !PUBLISHED_STARTS.contains(&first(seed))));
+        assert_ne!(first(10), first(11));
     }
 
     /// The published figures (`fcfs`, `sjf`, `f1`), and those of an independent simulator for the rules whose published figures were

@@ -14,15 +14,15 @@ use rota_trace::generate;
 use std::sync::Arc;
 
 /// Features of a row: those of [`crate::features`] that differ between the tasks of a classroom. The first [`RESTLESS`] change while a task
-/// waits.
+/// waits, and of these the first [`COMMON`] are the same for all tasks that fit, and for all that do not.
 pub const FEATURES: [&str; WIDTH] = [
-    "log_wait",
     "free",
     "log_queue",
-    "log_slowdown",
     "fits_now",
     "log_earliest_start",
     "alignment",
+    "log_wait",
+    "log_slowdown",
     "log_estimate",
     "share",
     "memory",
@@ -31,13 +31,12 @@ pub const FEATURES: [&str; WIDTH] = [
 ];
 const WIDTH: usize = 12;
 const RESTLESS: usize = 7;
-const LOG_WAIT: usize = 0;
-const FREE: usize = 1;
-const QUEUE: usize = 2;
-const SLOWDOWN: usize = 3;
-const FITS: usize = 4;
-const EARLIEST: usize = 5;
-const ALIGNMENT: usize = 6;
+const COMMON: usize = 4;
+const FREE: usize = 0;
+const QUEUE: usize = 1;
+const ALIGNMENT: usize = 4;
+const LOG_WAIT: usize = 5;
+const SLOWDOWN: usize = 6;
 
 /// The most tasks.
 pub const TASKS_MAX: usize = 64;
@@ -64,6 +63,8 @@ struct Setting {
     kind: GpuType,
     cost: Cost,
     may_wait: bool,
+    /// The least share in thousandths, and the least memory, that a task may need.
+    least: (i32, i32),
 }
 
 /// Logarithms of whole seconds, as features have them.
@@ -77,6 +78,12 @@ struct Logarithms {
     queue: [f32; TASKS_MAX + 1],
     /// Of share × run time, by run time, then by share in per cent.
     area: Vec<f32>,
+}
+
+/// One bit for each of these, the first lowest.
+fn bits(flags: [bool; LANES]) -> u64 {
+    // The product puts the lowest bit of byte n at bit 56 + n, and nothing else is carried there.
+    u64::from_le_bytes(flags.map(u8::from)).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }
 
 fn log(value: f64, scale: f64) -> f32 {
@@ -114,8 +121,6 @@ struct Waiting {
     run: [u8; TASKS_MAX],
     /// How well a task goes with the GPU that suits it best; 0 if it fits nowhere, and above 0 if it fits, because every task has a share.
     alignment: [f32; TASKS_MAX],
-    /// 1 for a task that fits, 0 for one that does not.
-    fits: [f32; TASKS_MAX],
 }
 
 /// A GPU of the classroom, with what its tasks use.
@@ -208,8 +213,12 @@ impl Classroom {
         if !(is_plain_cluster && is_plain_run && is_plain_class) {
             return None;
         }
+        let least_percent = |of: fn(&generate::TaskType) -> u32| config.types.iter().map(of).min().unwrap_or(0);
+        let least_mib = u64::from(config.gpu_memory_mib) * u64::from(least_percent(|task| task.memory_percent.0)) / 100;
+        let least_share = least_percent(|task| task.gpu_percent.0).cast_signed() * 10;
+        let least = (least_share, i32::try_from(least_mib).unwrap_or(i32::MAX));
         let mut environment = Self {
-            setting: Setting { config: Arc::new(config.clone()), gpus, kind: kind.clone(), cost, may_wait },
+            setting: Setting { config: Arc::new(config.clone()), gpus, kind: kind.clone(), cost, may_wait, least },
             logarithms: Logarithms::new(longest),
             now: 0,
             shown_at: NEVER,
@@ -220,7 +229,6 @@ impl Classroom {
                 memory_mib: [0.0; TASKS_MAX],
                 run: [0; TASKS_MAX],
                 alignment: [0.0; TASKS_MAX],
-                fits: [0.0; TASKS_MAX],
             },
             left: [Left::default(); GPUS_MAX],
             running: [Running::default(); TASKS_MAX],
@@ -261,16 +269,21 @@ impl Classroom {
     /// Finds which waiting tasks fit, and how well. Says whether any does.
     fn fit(&mut self) -> bool {
         let largest = self.setting.kind.memory_mib.max(1) as f32;
+        let (least_share, least_mib) = self.setting.least;
         let mut rooms = [[0.0; 4]; GPUS_MAX];
-        for (room, left) in rooms.iter_mut().zip(&self.left[..self.setting.gpus]) {
+        let mut count = 0;
+        // GPUs without room for the smallest task need no look.
+        for left in &self.left[..self.setting.gpus] {
             let (free, free_mib) = (left.share as f32, left.memory_mib as f32);
-            *room = [free, free_mib, free * 1e-6, free_mib / (largest * largest)];
+            rooms[count] = [free, free_mib, free * 1e-6, free_mib / (largest * largest)];
+            count += usize::from(left.share >= least_share && left.memory_mib >= least_mib);
         }
-        let rooms = &rooms[..self.setting.gpus];
-        let Waiting { count, share, memory_mib, alignment, fits, .. } = &mut self.waiting;
+        let rooms = &rooms[..count];
+        let Waiting { count, share, memory_mib, alignment, .. } = &mut self.waiting;
         let tasks = share.as_chunks::<LANES>().0.iter().zip(memory_mib.as_chunks::<LANES>().0);
-        let tasks = tasks.zip(alignment.as_chunks_mut::<LANES>().0).zip(fits.as_chunks_mut::<LANES>().0);
-        for (((share, memory_mib), alignment), fits) in tasks.take(count.div_ceil(LANES)) {
+        let tasks = tasks.zip(alignment.as_chunks_mut::<LANES>().0).zip(self.legal[1..].as_chunks_mut::<LANES>().0);
+        let mut fitting = 0;
+        for (chunk, (((share, memory_mib), alignment), legal)) in tasks.take(count.div_ceil(LANES)).enumerate() {
             let mut best = [0.0_f32; LANES];
             for [free, free_mib, by_share, by_memory] in rooms {
                 for ((share, memory_mib), best) in share.iter().zip(memory_mib).zip(&mut best) {
@@ -281,10 +294,13 @@ impl Classroom {
                     *best = if here > *best { here } else { *best };
                 }
             }
-            *fits = best.map(|best| if best > 0.0 { 1.0 } else { 0.0 });
             *alignment = best;
+            *legal = best.map(|best| best > 0.0);
+            fitting |= bits(*legal) << (chunk * LANES);
         }
-        alignment[..*count].iter().any(|alignment| *alignment > 0.0)
+        // Behind the last task stand remains of tasks that were started.
+        self.fitting = fitting & (u64::MAX >> (TASKS_MAX - (*count).clamp(1, TASKS_MAX)));
+        self.fitting != 0
     }
 
     /// The seconds until the next task ends; 0 if none runs.
@@ -306,18 +322,11 @@ impl Classroom {
             self.renew_waits();
         }
         let (rows, _) = self.rows[WIDTH..].as_chunks_mut::<WIDTH>();
-        let (alignments, fits) = (&self.waiting.alignment[..count], &self.waiting.fits[..count]);
-        // Whether a task fits is as good as random: products instead of branches, which would be guessed wrong.
-        for ((alignment, fits), row) in alignments.iter().zip(fits).zip(&mut rows[..count]) {
-            row[FREE] = free;
-            row[QUEUE] = queue;
-            row[FITS] = *fits;
-            row[EARLIEST] = earliest * (1.0 - *fits);
+        let common = [[free, queue, 0.0, earliest], [free, queue, 1.0, 0.0]];
+        for ((alignment, legal), row) in self.waiting.alignment.iter().zip(&self.legal[1..=count]).zip(rows) {
+            row[..COMMON].copy_from_slice(&common[usize::from(*legal)]);
             row[ALIGNMENT] = *alignment;
         }
-        let legal = &mut self.legal[1..=count];
-        legal.iter_mut().zip(fits).for_each(|(legal, fits)| *legal = *fits > 0.0);
-        self.fitting = legal.iter().enumerate().fold(0, |fitting, (task, legal)| fitting | u64::from(*legal) << task);
     }
 
     /// Renews what time alone changes.
