@@ -96,8 +96,9 @@ const SUPERVISE: &str = "__supervise";
 const SUBMIT_ABOUT: &str = "Give a job to the queue, and print its number";
 const WIDTH_MAX: usize = 100;
 
-/// The command to run.
+/// The command to run. The options of the others are not even made.
 #[derive(Subcommand)]
+#[command(defer = true)]
 pub enum Command {
     /// Simulate policies on a workload and compare them
     Sim(SimArgs),
@@ -276,6 +277,41 @@ mod tests {
             let others = ["worker", "run", "restore"];
             assert!(first.is_none_or(|words| words.starts_with(own)) || others.contains(&own), "{path}: {first:?}");
         }
+    }
+
+    /// The commands of a text: lines that begin with `rota`, without what is said of them.
+    fn commands_in(text: &str) -> Vec<String> {
+        let joined = text.replace("\\\n", " ");
+        let lines = joined.lines().filter_map(|line| line.trim_start().strip_prefix("rota "));
+        let said = |line: &str| [" # ", "  "].iter().filter_map(|mark| line.find(mark)).min();
+        let bare = lines.map(|line| format!("rota {}", &line[..said(line).unwrap_or(line.len())]));
+        bare.flat_map(|line| line.split([';', '|']).map(|part| part.trim().to_owned()).collect::<Vec<_>>())
+            .filter(|command| command.starts_with("rota ") && !command.contains('$'))
+            .collect()
+    }
+
+    #[test]
+    fn every_command_in_the_readme_the_docs_and_the_help_can_be_typed_as_it_stands() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+        let mut texts = Vec::new();
+        for file in docs.chain([root.join("README.md")]).filter(|path| path.extension().is_some_and(|ending| ending == "md")) {
+            let whole = std::fs::read_to_string(&file).unwrap();
+            // Every second part is a block of code.
+            texts.extend(whole.split("```").skip(1).step_by(2).map(|block| (file.display().to_string(), block.to_owned())));
+        }
+        all_below(&Cli::command(), "rota", &mut texts);
+        let (mut count, mut wrong) = (0, Vec::new());
+        for (place, command) in
+            texts.iter().flat_map(|(place, text)| commands_in(text).into_iter().map(move |command| (place, command)))
+        {
+            let words = shlex::split(&command).unwrap_or_else(|| panic!("{place}: {command}"));
+            let refused = Cli::command().try_get_matches_from(&words).err();
+            wrong.extend(refused.map(|error| format!("{place}: {command}: {error}")));
+            count += 1;
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert!(count > 200, "only {count} commands were found");
     }
 
     #[test]
