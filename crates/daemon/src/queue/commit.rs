@@ -106,8 +106,8 @@ impl Journal {
         }
         self.flush_decisions()?;
         let seq = self.next_seq - 1;
-        self.store.transaction(|writer| writer.put_image(seq, content))?;
-        self.owes_sync = false;
+        // Worth no wait for the disk: if the power fails, the image before it and the journal are as good.
+        self.store.transaction_unsynced(|writer| writer.put_image(seq, content))?;
         self.since_image = 0;
         Ok(())
     }
