@@ -91,21 +91,30 @@ fn describe(text: &mut String, info: &TraceInfo) -> std::fmt::Result {
     Ok(())
 }
 
-/// Jobs by length, one bar a factor of ten to the third.
+/// Where a bar of lengths begins, in seconds: at 1 and 3 times each power of ten.
+fn bar_start(bar: i32) -> f64 {
+    let (digit, power) = (if bar.rem_euclid(2) == 0 { 1.0 } else { 3.0 }, bar.div_euclid(2));
+    // Divided, not multiplied by a part, so that 0.3 is 0.3.
+    if power < 0 { digit / 10_f64.powi(-power) } else { digit * 10_f64.powi(power) }
+}
+
+/// The bar that a length belongs to. Lengths below a millisecond are in its bar.
+fn bar_of(seconds: f64) -> i32 {
+    let seconds = seconds.max(1e-3);
+    let below = 2 * seconds.log10().floor() as i32 - 1;
+    (below..below + 5).rev().find(|bar| bar_start(*bar) <= seconds).unwrap_or(below)
+}
+
+/// Jobs by length, two bars a factor of ten.
 fn plot_durations(text: &mut String, seconds: &[f64]) -> std::fmt::Result {
-    const BINS_PER_DECADE: f64 = 2.0;
-    let bin_of = |seconds: f64| (seconds.log10() * BINS_PER_DECADE).floor() as i32;
-    let Some(first) = seconds.iter().map(|length| bin_of(*length)).min() else { return Ok(()) };
-    let last = seconds.iter().map(|length| bin_of(*length)).max().unwrap_or(first);
+    let Some(first) = seconds.iter().map(|length| bar_of(*length)).min() else { return Ok(()) };
+    let last = seconds.iter().map(|length| bar_of(*length)).max().unwrap_or(first);
     let mut counts = vec![0_usize; (last - first + 1) as usize];
     for length in seconds {
-        counts[(bin_of(*length) - first) as usize] += 1;
+        counts[(bar_of(*length) - first) as usize] += 1;
     }
-    let label = |bin: i32| {
-        let from = 10_f64.powf(f64::from(bin) / BINS_PER_DECADE);
-        Span::from_seconds(from).unwrap_or_default().to_string()
-    };
-    let rows = counts.iter().zip(first..).map(|(&count, bin)| (format!("from {}", label(bin)), count));
+    let label = |bar: i32| Span::from_seconds(bar_start(bar)).unwrap_or_default().to_string();
+    let rows = counts.iter().zip(first..).map(|(&count, bar)| (format!("from {}", label(bar)), count));
     bars(text, "\n  jobs by length", &rows.collect::<Vec<_>>())
 }
 
@@ -232,4 +241,21 @@ pub fn write(workload: &Workload, path: &Path, format: Option<WrittenFormat>) ->
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_job_is_shorter_than_the_label_of_its_bar() {
+        for (seconds, label) in
+            [(3.17, "3.0s"), (2.99, "1.0s"), (1000.0, "16m40s"), (999.9, "5m00s"), (0.3, "0.3s"), (0.0, "0.0s")]
+        {
+            let mut text = String::new();
+            plot_durations(&mut text, &[seconds, 1e4]).unwrap();
+            let first = text.lines().find(|line| line.contains("from")).unwrap();
+            assert!(first.contains(&format!("from {label} ")), "{seconds}: {first}");
+        }
+    }
 }
