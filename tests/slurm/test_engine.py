@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
@@ -136,6 +137,31 @@ class AccidentTest(unittest.TestCase):
             self.assertTrue(Cluster.wait_for(lambda: daemon.jobs()[running]["state"] == "running", 60), daemon.report())
             daemon.rota("cancel", str(running), str(waiting), "--yes")
             daemon.wait_over([running, waiting], 60)
+
+    def test_after_rota_down_an_allocation_ends_with_its_last_job(self) -> None:
+        with Daemon(self.cluster, idle=600.0) as daemon:
+            runs = daemon.folder / "runs"
+            command = f"echo begun; while [ ! -e {daemon.folder}/go ]; do sleep 0.1; done; echo over; echo run >> {runs}; exit 3"
+            gang = daemon.submit("-g", "8", "--gpu-type", "v100", "--", "sh", "-c", command)
+            single = daemon.submit("-g", "1", "--gpu-type", "k80", "--", "sh", "-c", command)
+            jobs = [gang, single]
+            self.assertTrue(Cluster.wait_for(lambda: all(daemon.jobs()[job]["state"] == "running" for job in jobs), 60))
+            daemon.rota("down")
+            daemon.process.wait(60)
+            # Three looks of a worker without a daemon: it stays as long as its job runs.
+            self.assertFalse(Cluster.wait_for(lambda: len(daemon.allocations()) != 2, 3.5), daemon.allocations())
+            (daemon.folder / "go").touch()
+            self.assertTrue(Cluster.wait_for(lambda: not daemon.allocations(), 30), daemon.allocations())
+            began = time.monotonic()
+            daemon.start()
+            over = daemon.wait_over(jobs, 60)
+            self.assertLess(time.monotonic() - began, 20, "the ends were on the disk, and Slurm's kill time is not waited for")
+            for job in jobs:
+                self.assertEqual((over[job]["state"], over[job]["exit_code"], over[job]["attempts"]), ("failed", 3, 1))
+                self.assertEqual(daemon.rota("logs", str(job)), "begun\nover\n", "what it printed without a daemon is there")
+            self.assertEqual(len(runs.read_text().split()), 3, "one on each node of the gang, and the single one")
+            # The next job gets an allocation as ever.
+            daemon.wait_over([daemon.submit("-g", "1", "--gpu-type", "k80", "--", "true")], 60)
 
     def test_what_is_wrong_with_slurm_is_said_at_the_start(self) -> None:
         def without(name: str) -> Callable[[Daemon], None]:

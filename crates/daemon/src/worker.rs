@@ -28,6 +28,8 @@ pub struct WorkerOptions {
     pub virtual_gpus: Option<String>,
     /// Whether the worker is in an allocation of a cluster manager, which ends with its jobs.
     pub is_in_allocation: bool,
+    /// The file by which the daemon says that it has ended for good.
+    pub down_file: Option<PathBuf>,
     /// The only GPUs that are used, by index or UUID; all if there are none.
     pub gpus: Vec<String>,
     /// The type of its GPUs, where it is not what the driver calls them.
@@ -95,6 +97,7 @@ pub fn work(options: WorkerOptions) -> Result<(), WorkerError> {
         token,
         address: options.address,
         is_in_allocation: options.is_in_allocation,
+        down_file: options.down_file,
         look: Box::new(look),
         look_every: Duration::from_secs_f64(config.gpus.look_seconds),
         prune: PruneRule::keeping(Duration::from_secs_f64(options.keep_days * 86_400.0)),

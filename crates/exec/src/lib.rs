@@ -42,7 +42,7 @@ pub use composite::CompositeExecutor;
 pub use executor::*;
 pub use workers::{
     JoinJudge, JoinToken, Looker, PruneRule, WorkError, WorkerExecutor, WorkerIdentity, WorkerSettings, WorkersHandle,
-    WorkersSettings, work,
+    WorkersSettings, left_path, work,
 };
 
 pub use local::confinement::cgroup::cgroup_root;

@@ -15,7 +15,7 @@ use rota_exec::slurm::{
     Allocation, AllocationBook, AllocationStage, BookError, Findings, KillWait, Script, Shape, SlurmClient, SlurmError,
     SlurmNode, comment_of,
 };
-use rota_exec::{ExecutorEvent, NodeName, WorkersHandle};
+use rota_exec::{ExecutorEvent, NodeName, WorkersHandle, left_path};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -89,6 +89,8 @@ impl Keeper {
     pub fn new(parts: KeeperParts) -> Result<Self, BookError> {
         let state = format!("{:08x}", seed(&parts.state_dir));
         let book = AllocationBook::open(&parts.state_dir.join("slurm"), &state)?;
+        // Workers that find nothing to do wait for this daemon from now on.
+        _ = std::fs::remove_file(Script::down_path(book.folder()));
         let kill_wait = parts.client.kill_wait().unwrap_or(KillWait(Duration::from_secs(30)));
         Ok(Self {
             parts,
@@ -134,8 +136,11 @@ impl Keeper {
         Ok(KeeperThread::new(close, is_done))
     }
 
-    /// The daemon ends for good: gives back allocations without jobs, and takes back requests that wait.
+    /// The daemon ends for good: gives back allocations without jobs, and takes back requests that wait. The workers of the others leave
+    /// when their jobs have ended.
     fn give_back_the_unused(&mut self) {
+        // Without the file they stay until their time limit, or the next daemon.
+        _ = std::fs::write(Script::down_path(self.book.folder()), "");
         let busy = busy_nodes(&self.parts.board.read());
         let is_unused = |allocation: &&Allocation| !busy.iter().any(|node| allocation.owns(node));
         let unused = self.book.allocations().iter().filter(is_unused).filter_map(|allocation| match &allocation.stage {
@@ -162,6 +167,8 @@ impl Keeper {
             Ok(listed) => listed,
             Err(error) => return self.warn(&error.to_string()),
         };
+        // Of those that joined an earlier daemon, some may have ended since.
+        self.note_joined();
         match self.book.reconcile(&listed, now()) {
             Ok(findings) => self.take(&findings),
             Err(error) => return self.warn(&error.to_string()),
@@ -260,12 +267,13 @@ impl Keeper {
             AllocationStage::Ended { since, is_listed, .. } => {
                 // One that was given back without jobs has nothing whose end must be proved.
                 let is_empty = allocation.is_given_back && !busy.iter().any(|node| allocation.owns(node));
-                !is_listed && (is_empty || now().saturating_sub(since) >= kill_seconds)
+                !is_listed && (is_empty || self.has_left(allocation) || now().saturating_sub(since) >= kill_seconds)
             }
             _ => false,
         });
         for allocation in over.cloned().collect::<Vec<_>>() {
             let reason = reason_of(&allocation);
+            self.take_what_is_left(&allocation);
             let left = self.workers_there(&allocation).into_iter();
             let refused = left.filter_map(|worker| self.parts.workers.prove_gone(&NodeName::new(&worker), &reason).err());
             // A worker that still speaks is one that Slurm has not killed: its jobs are not over.
@@ -277,6 +285,30 @@ impl Keeper {
                 self.joined.remove(&allocation.number);
                 self.idle.remove(&allocation.number);
             }
+        }
+    }
+
+    /// Whether all workers of an allocation have left because nothing ran any more while there was no daemon.
+    fn has_left(&self, allocation: &Allocation) -> bool {
+        let workers = self.workers_there(allocation);
+        !workers.is_empty() && workers.iter().all(|worker| self.left_path(worker).exists())
+    }
+
+    fn left_path(&self, worker: &str) -> PathBuf {
+        left_path(&Script::down_path(self.book.folder()), worker)
+    }
+
+    /// Takes in how jobs have ended whose workers have left.
+    fn take_what_is_left(&self, allocation: &Allocation) {
+        for worker in self.workers_there(allocation) {
+            let path = self.left_path(&worker);
+            if !path.exists() {
+                continue;
+            }
+            if let Err(error) = self.parts.workers.take_left(&NodeName::new(&worker), &path) {
+                self.warn(&format!("{}: {error}; its jobs are started again", path.display()));
+            }
+            _ = std::fs::remove_file(path);
         }
     }
 

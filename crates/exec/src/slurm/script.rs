@@ -42,6 +42,11 @@ impl Script {
         folder.join(format!("a{number}.notice"))
     }
 
+    /// The file by which the daemon says that it has ended for good.
+    pub fn down_path(folder: &Path) -> PathBuf {
+        folder.join("down")
+    }
+
     /// The name of the worker on a node.
     pub fn worker_name(node: &str, number: u64) -> String {
         format!("{node}.a{number}")
@@ -52,6 +57,7 @@ impl Script {
         let number = self.number;
         let taken = quoted(&Self::taken_path(&self.folder, number).to_string_lossy());
         let notice = quoted(&Self::notice_path(&self.folder, number).to_string_lossy());
+        let down = quoted(&Self::down_path(&self.folder).to_string_lossy());
         let script = quoted(&self.path().to_string_lossy());
         let folder = quoted(&self.folder.to_string_lossy());
         let program = quoted(&self.program.to_string_lossy());
@@ -75,7 +81,7 @@ if [ \"$1\" = worker ]; then
   trap : TERM
   # A worker that was killed is started again: its jobs run on, and it finds them.
   while :; do
-    {program} worker --allocation --join {address} --token-file {token_file} --name \"$name\" --state {folder}/\"$name\" {gpus}
+    {program} worker --allocation --down-file {down} --join {address} --token-file {token_file} --name \"$name\" --state {folder}/\"$name\" {gpus}
     status=$?
     [ $status -gt 128 ] || exit $status
     sleep 1

@@ -66,6 +66,11 @@ impl WorkersHandle {
         self.0.forget(node, Some(reason))
     }
 
+    /// Takes in how the runs on a node have ended, from the file that its worker has left behind.
+    pub fn take_left(&self, node: &NodeName, path: &Path) -> io::Result<()> {
+        self.0.take_left(node, path)
+    }
+
     /// The nodes and whether they answer.
     pub fn nodes(&self) -> Vec<Node> {
         self.0.inventory()

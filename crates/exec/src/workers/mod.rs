@@ -11,6 +11,7 @@
 
 mod certificate;
 mod executor;
+mod farewell;
 mod frame;
 mod gang;
 pub(crate) mod home;
@@ -31,6 +32,7 @@ mod worker;
 
 pub use certificate::{JoinToken, WorkerIdentity};
 pub use executor::{WorkerExecutor, WorkersHandle, WorkersSettings};
+pub use farewell::left_path;
 pub use hub::JoinJudge;
 pub use pruning::PruneRule;
 pub use worker::{Looker, WorkError, WorkerSettings, work};

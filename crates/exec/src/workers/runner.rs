@@ -470,7 +470,7 @@ impl Runner {
 }
 
 /// The specifications of all runs that have a directory.
-fn specs_in(jobs: &Path) -> Vec<(RunKey, RunSpec)> {
+pub(super) fn specs_in(jobs: &Path) -> Vec<(RunKey, RunSpec)> {
     let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut specs = Vec::new();
     for dir in entries(jobs).flat_map(|job| entries(&job).collect::<Vec<_>>()) {

@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::client::TlsStream;
 
 use super::certificate::{JoinToken, server_name};
+use super::farewell::{self, left_path};
 use super::protocol::{FRAME_BYTES_MAX, FromWorker, HELLO_BYTES_MAX, Hello, PROTOCOL, ToWorker, TunnelPiece, Welcome};
 use super::pruning::PruneRule;
 use super::runner::{Input, Outbox, Placed, Runner};
@@ -56,6 +57,8 @@ pub struct WorkerSettings {
     pub address: Option<IpAddr>,
     /// Whether the worker is in an allocation of a cluster manager, which ends with its jobs.
     pub is_in_allocation: bool,
+    /// The file by which the daemon says that it has ended for good. The worker then leaves when nothing runs any more.
+    pub down_file: Option<PathBuf>,
     /// What looks at the GPUs.
     pub look: Looker,
     /// How often the GPUs are looked at.
@@ -130,6 +133,11 @@ pub fn work(settings: WorkerSettings) -> Result<(), WorkError> {
         remark: settings.remark,
         tunnels: Tunnels::default(),
     };
+    let left = settings.down_file.as_ref().map(|file| left_path(file, &caller.name));
+    // What an earlier worker of this name wrote is no longer so.
+    if let Some(left) = &left {
+        _ = std::fs::remove_file(left);
+    }
     runtime.block_on(async {
         let mut ends = [SignalKind::terminate(), SignalKind::interrupt()].map(|kind| signal(kind).ok());
         let [first, second] = &mut ends;
@@ -151,6 +159,7 @@ pub fn work(settings: WorkerSettings) -> Result<(), WorkError> {
             stopped = caller.call_for_ever() => stopped,
             () = caller.tunnels.take_jobs(leases) => Ok(()),
             () = asked => Ok(()),
+            () = caller.wait_until_unneeded(settings.down_file.as_deref(), left.as_deref(), &dir) => Ok(()),
         }
     })
 }
@@ -247,6 +256,10 @@ impl Tunnels {
         }
     }
 
+    fn has_daemon(&self) -> bool {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     fn set_daemon(&self, outgoing: Option<UnboundedSender<TunnelPiece>>) {
         *self.outgoing.lock().unwrap_or_else(PoisonError::into_inner) = outgoing;
         self.open.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -297,6 +310,32 @@ impl Caller {
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(AGAIN_MAX);
+        }
+    }
+
+    /// Waits until the daemon has ended for good and nothing runs any more. How the runs have ended is written down then.
+    async fn wait_until_unneeded(&self, down_file: Option<&Path>, left: Option<&Path>, dir: &Path) {
+        let (Some(down_file), Some(left)) = (down_file, left) else { return std::future::pending().await };
+        loop {
+            tokio::time::sleep(farewell::LOOK_EVERY).await;
+            if self.tunnels.has_daemon() || !down_file.exists() {
+                continue;
+            }
+            let (reply, introduced) = oneshot::channel();
+            if self.inputs.send(Input::Introduce(reply)).is_err() {
+                continue;
+            }
+            let Ok((_, runs)) = introduced.await else { continue };
+            if !farewell::are_over(&runs) {
+                continue;
+            }
+            match farewell::write(left, dir.join("jobs"), runs) {
+                Ok(()) => {
+                    (self.remark)("the daemon has ended, and nothing runs here any more: this worker leaves");
+                    return;
+                }
+                Err(error) => (self.remark)(&format!("{}: {error}", left.display())),
+            }
         }
     }
 

@@ -230,6 +230,7 @@ pub fn settings_of(
         token,
         address: None,
         is_in_allocation: false,
+        down_file: None,
         look: Box::new(look),
         look_every: Duration::from_millis(50),
         prune: PruneRule::keeping(Duration::from_hours(24)),

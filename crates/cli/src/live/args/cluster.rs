@@ -31,6 +31,9 @@ pub struct WorkerArgs {
     /// This worker is in an allocation of a cluster manager: when it is told to end, its jobs end, too, and wait again
     #[arg(long)]
     pub allocation: bool,
+    /// The file by which the daemon says that it has ended for good: this worker then leaves when nothing runs here any more
+    #[arg(long, value_name = "FILE", requires = "allocation")]
+    pub down_file: Option<PathBuf>,
     /// The only GPUs that are used, by index or UUID, as a cluster manager's `CUDA_VISIBLE_DEVICES` names them
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub gpus: Vec<String>,

@@ -14,6 +14,7 @@ pub fn worker(args: &WorkerArgs) -> anyhow::Result<()> {
         name: args.name.clone(),
         virtual_gpus: args.virtual_gpus.clone(),
         is_in_allocation: args.allocation,
+        down_file: args.down_file.clone(),
         gpus: args.gpus.clone(),
         gpu_type: args.gpu_type.clone(),
         state_dir: usual_dir(&args.state).join("worker"),
