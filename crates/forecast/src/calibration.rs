@@ -3,7 +3,8 @@
 //! What is believed of lengths is never quite right: users come in bursts, and jobs of one burst are alike. So the three times of a
 //! forecast are too near to each other, or all too early. How far true starts lay from the middle, measured by the distance of the outer
 //! two, says by how much. Waits are compared by their logarithms, because an hour is much for a job that waits for ten minutes and
-//! little for one that waits for a day.
+//! little for one that waits for a day. Long waits turn out otherwise than short ones, and this week otherwise than last week: a forecast
+//! is corrected by those of about as long a wait most, and by recent ones most.
 
 use rota_core::{Span, Time};
 use std::collections::VecDeque;
@@ -14,6 +15,14 @@ const KEPT_MAX: usize = 400;
 const KEPT_FOR: Span = Span::from_whole_seconds(3 * 86_400);
 /// Nothing is corrected before so many forecasts were compared with starts.
 const KEPT_MIN: usize = 40;
+/// How far off a forecast of another wait must be, as a logarithm, to count much less: by a factor of two or so.
+const ALIKE_WITHIN: f64 = 0.7;
+/// Forecasts of quite another wait count so much: where there are no others, they are better than none.
+const OTHERS_COUNT: f64 = 0.02;
+/// After this time a forecast counts half.
+const HALF_AFTER: Span = Span::from_whole_seconds(2 * 86_400);
+/// It is halved at most so often: after a long rest old forecasts are all there is.
+const HALVINGS_MAX: f64 = 10.0;
 /// Added to waits, so that a second more or less does not count for jobs that hardly wait.
 const SOFTENING_SECONDS: f64 = 60.0;
 /// The part by which the outer two times are drawn together where too few starts lay outside. The latest forecasts are of one or two
@@ -25,10 +34,19 @@ const SPREAD_MIN: f64 = 0.05;
 /// How earlier forecasts turned out.
 #[derive(Clone, Debug, Default)]
 pub struct Calibration {
-    /// True starts: when, and their distance from the middle, where the distance of the outer two times is 1.
-    places: VecDeque<(Time, f64)>,
+    places: VecDeque<Place>,
     /// A state that chooses which of many forecasts are dropped.
     choice: u64,
+}
+
+/// Where a true start lay.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: Time,
+    /// The middle of the waits that were forecast, as a logarithm.
+    middle: f64,
+    /// The distance of the start from the middle, where the distance of the outer two times is 1.
+    distance: f64,
 }
 
 /// The waits of a forecast as logarithms.
@@ -56,9 +74,10 @@ impl Calibration {
     /// A job started of which these times had been said (before they were corrected).
     pub fn learn(&mut self, made_at: Time, quantiles: [Time; 3], start: Time) {
         let waits = Waits::of(made_at, quantiles);
-        self.places.push_back((start, (logarithm(made_at, start) - waits.middle) / waits.spread));
+        let distance = (logarithm(made_at, start) - waits.middle) / waits.spread;
+        self.places.push_back(Place { start, middle: waits.middle, distance });
         if self.places.len() > KEPT_MAX {
-            let is_old = self.places.front().is_some_and(|(at, _)| start.since(*at) > KEPT_FOR);
+            let is_old = self.places.front().is_some_and(|first| start.since(first.start) > KEPT_FOR);
             // Knuth's generator: which forecast is dropped must not depend on how it turned out.
             self.choice = self.choice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let dropped = if is_old { 0 } else { (self.choice >> 33) as usize % self.places.len() };
@@ -72,15 +91,33 @@ impl Calibration {
             return quantiles;
         }
         let waits = Waits::of(made_at, quantiles);
-        let mut places = self.places.iter().map(|(_, place)| *place).collect::<Vec<_>>();
-        places.sort_by(f64::total_cmp);
-        let [low, middle, high] = [0.1, 0.5, 0.9].map(|chance| places[((places.len() - 1) as f64 * chance).round() as usize]);
+        let [low, middle, high] = self.quantiles(made_at, waits.middle);
         let narrowed = |learned: f64, own: f64| NARROWING * learned + (1.0 - NARROWING) * (own + middle);
         let low = low.min(narrowed(low, waits.outer[0]));
         let high = high.max(narrowed(high, waits.outer[1]));
         [low, middle, high].map(|place| {
             let wait = (waits.middle + place * waits.spread).exp() - SOFTENING_SECONDS;
             made_at + Span::from_seconds(wait.max(0.0)).unwrap_or(Span(u64::MAX / 4))
+        })
+    }
+
+    /// The distances below which one, five and nine in ten starts lay, for forecasts of about this wait made about now.
+    fn quantiles(&self, now: Time, middle: f64) -> [f64; 3] {
+        let weighed = |place: &Place| {
+            let apart = (place.middle - middle) / ALIKE_WITHIN;
+            let age = (now.since(place.start).seconds() / HALF_AFTER.seconds()).min(HALVINGS_MAX);
+            (place.distance, ((-0.5 * apart * apart).exp() + OTHERS_COUNT) * (-age).exp2())
+        };
+        let mut places = self.places.iter().map(weighed).collect::<Vec<_>>();
+        places.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let total = places.iter().map(|(_, weight)| weight).sum::<f64>();
+        [0.1, 0.5, 0.9].map(|chance| {
+            let mut below = 0.0;
+            let reached = places.iter().find(|(_, weight)| {
+                below += weight;
+                below >= chance * total
+            });
+            reached.or(places.last()).map_or(0.0, |(distance, _)| *distance)
         })
     }
 }
@@ -113,6 +150,33 @@ mod tests {
     }
 
     #[test]
+    fn long_waits_are_corrected_by_long_waits_and_short_ones_by_short_ones() {
+        let mut calibration = Calibration::default();
+        let said = |middle: f64| [at(0.8 * middle), at(middle), at(1.25 * middle)];
+        for _ in 0..100 {
+            calibration.learn(at(0.0), said(600.0), at(600.0));
+            calibration.learn(at(0.0), said(86_400.0), at(2.0 * 86_400.0));
+        }
+        let middle = |wait: f64| calibration.corrected(at(0.0), said(wait))[1].seconds();
+        assert!((middle(600.0) - 600.0).abs() < 1.0, "{}", middle(600.0));
+        assert!((middle(86_400.0) / 86_400.0 - 2.0).abs() < 0.01, "{}", middle(86_400.0));
+    }
+
+    #[test]
+    fn what_happened_lately_counts_most() {
+        let mut calibration = Calibration::default();
+        let day = 86_400.0;
+        let mut learn = |now: f64, factor: f64| {
+            calibration.learn(at(now), [at(now + 900.0), at(now + 1000.0), at(now + 1100.0)], at(now + 1000.0 * factor));
+        };
+        (0..100).for_each(|_| learn(0.0, 1.0));
+        (0..60).for_each(|_| learn(8.0 * day, 3.0));
+        let now = 8.2 * day;
+        let middle = calibration.corrected(at(now), [at(now + 900.0), at(now + 1000.0), at(now + 1100.0)])[1].seconds() - now;
+        assert!((middle - 3000.0).abs() < 10.0, "{middle}");
+    }
+
+    #[test]
     fn one_busy_hour_does_not_speak_for_all() {
         let mut calibration = Calibration::default();
         let day = 86_400.0;
@@ -126,7 +190,7 @@ mod tests {
             calibration.learn(at(now), [at(now + 50.0), at(now + 100.0), at(now + 200.0)], at(now + 5000.0));
         }
         assert_eq!(calibration.places.len(), KEPT_MAX);
-        let usual = calibration.places.iter().filter(|(_, place)| place.abs() < 1e-9).count();
+        let usual = calibration.places.iter().filter(|place| place.distance.abs() < 1e-9).count();
         assert!((150..300).contains(&usual), "{usual} of the two days before are kept");
     }
 

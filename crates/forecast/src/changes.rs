@@ -247,7 +247,8 @@ impl Fork {
             if !(options.has_time)() {
                 break;
             }
-            let is_sooner = |start: Time| base.start.is_none_or(|base| start < base);
+            // Where the job's own start was not found, it is known to be no sooner than what was looked at.
+            let is_sooner = |start: Time| base.start.or(base.next).is_none_or(|base| start < base);
             let mut trial = self.trial(engine, subject, request, &change, options);
             trial.go(options, |trial, now| trial.start.is_none() && is_sooner(now));
             if trial.start.is_some_and(is_sooner) {

@@ -11,6 +11,7 @@ use rota_forecast::changes::{changed, kinds};
 use rota_forecast::world::Arrival;
 use rota_forecast::{ArrivingWorld, Change, ChangeOptions, Fork, LengthBelief, RunLength, Subject};
 use rota_sim::{SimOptions, SimulatedWorld};
+use std::cell::Cell;
 use std::mem::discriminant;
 use std::sync::Arc;
 
@@ -138,38 +139,60 @@ fn judge(fork: &Fork, row: JobId, change: &Change, options: &ChangeOptions<'_>) 
     start
 }
 
-#[test]
-fn suggested_changes_start_the_job_when_they_say_and_no_smaller_change_would_have() {
-    let options = options(&|| true);
-    let (mut asked, mut suggested, mut at_once) = (0, 0, 0);
-    for seed in 0..400 {
-        let fork = state(seed);
-        let waiting = fork.engine.state.jobs.iter().enumerate().filter(|(_, job)| job.phase == Phase::Waiting);
-        for row in waiting.map(|(row, _)| JobId::from_index(row)).take(3).collect::<Vec<_>>() {
-            asked += 1;
-            let subject = Subject::Waiting(row);
-            let changes = fork.changes(&subject, &options);
-            let context = || format!("seed {seed}, policy {}, job {row}", fork.engine.policy());
-            for found in &changes.counterfactuals {
-                suggested += 1;
-                at_once += u32::from(found.start == fork.now);
-                assert_eq!(judge(&fork, row, &found.change, &options), Some(found.start), "{}: {found:?}", context());
-                assert!(changes.start.is_none_or(|start| found.start < start), "{}: {changes:?}", context());
-                let request = changed_request(&fork, row);
-                let smaller = kinds(&fork.with_median_lengths().state, &subject, &request, &options)
-                    .into_iter()
-                    .find(|kind| kind.contains(&found.change))
-                    .unwrap();
-                for change in smaller.iter().take_while(|change| **change != found.change) {
-                    assert_eq!(discriminant(change), discriminant(&found.change));
-                    let start = judge(&fork, row, change, &options);
-                    assert_ne!(start, Some(fork.now), "{}: {change} is smaller than {}", context(), found.change);
-                }
+/// How many jobs were asked about, how many changes were suggested, and how many of these start the job at once.
+#[derive(Default)]
+struct Tally {
+    asked: u32,
+    suggested: u32,
+    at_once: u32,
+}
+
+/// Asks what would start the waiting jobs of a random queue sooner, and lets the simulator judge every answer.
+fn check(seed: u64, options: &ChangeOptions<'_>, tally: &mut Tally) {
+    let fork = state(seed);
+    let waiting = fork.engine.state.jobs.iter().enumerate().filter(|(_, job)| job.phase == Phase::Waiting);
+    for row in waiting.map(|(row, _)| JobId::from_index(row)).take(3).collect::<Vec<_>>() {
+        tally.asked += 1;
+        let subject = Subject::Waiting(row);
+        let changes = fork.changes(&subject, options);
+        let context = || format!("seed {seed}, policy {}, job {row}", fork.engine.policy());
+        for found in &changes.counterfactuals {
+            tally.suggested += 1;
+            tally.at_once += u32::from(found.start == fork.now);
+            assert_eq!(judge(&fork, row, &found.change, options), Some(found.start), "{}: {found:?}", context());
+            assert!(changes.start.is_none_or(|start| found.start < start), "{}: {changes:?}", context());
+            let request = changed_request(&fork, row);
+            let smaller = kinds(&fork.with_median_lengths().state, &subject, &request, options)
+                .into_iter()
+                .find(|kind| kind.contains(&found.change))
+                .unwrap();
+            for change in smaller.iter().take_while(|change| **change != found.change) {
+                assert_eq!(discriminant(change), discriminant(&found.change));
+                let start = judge(&fork, row, change, options);
+                assert_ne!(start, Some(fork.now), "{}: {change} is smaller than {}", context(), found.change);
             }
         }
     }
-    assert!(asked >= 1000, "only {asked} waiting jobs");
-    assert!(suggested >= 300 && at_once >= 100, "{suggested} suggestions, {at_once} of them at once");
+}
+
+#[test]
+fn suggested_changes_start_the_job_when_they_say_and_no_smaller_change_would_have() {
+    let mut tally = Tally::default();
+    (0..400).for_each(|seed| check(seed, &options(&|| true), &mut tally));
+    assert!(tally.asked >= 1000, "only {} waiting jobs", tally.asked);
+    assert!(tally.suggested >= 300 && tally.at_once >= 100, "{} suggestions, {} at once", tally.suggested, tally.at_once);
+}
+
+#[test]
+fn suggested_changes_are_as_true_where_time_runs_out() {
+    let mut tally = Tally::default();
+    for seed in 400..500_u64 {
+        // The time is up after so many looks at the clock, which may be in the middle of any trial.
+        let looks = Cell::new(1 + seed % 90);
+        let has_time = || looks.replace(looks.get().saturating_sub(1)) > 0;
+        check(seed, &options(&has_time), &mut tally);
+    }
+    assert!(tally.suggested >= 20, "{} suggestions", tally.suggested);
 }
 
 fn changed_request(fork: &Fork, row: JobId) -> NewJob {
