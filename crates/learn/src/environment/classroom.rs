@@ -14,7 +14,7 @@ use rota_trace::generate;
 use std::sync::Arc;
 
 /// Features of a row: those of [`crate::features`] that differ between the tasks of a classroom. The first [`RESTLESS`] change while a task
-/// waits, and of these the first [`COMMON`] are the same for all tasks that fit, and for all that do not.
+/// waits.
 pub const FEATURES: [&str; WIDTH] = [
     "free",
     "log_queue",
@@ -31,9 +31,10 @@ pub const FEATURES: [&str; WIDTH] = [
 ];
 const WIDTH: usize = 12;
 const RESTLESS: usize = 7;
-const COMMON: usize = 4;
 const FREE: usize = 0;
 const QUEUE: usize = 1;
+const FITS: usize = 2;
+const EARLIEST: usize = 3;
 const ALIGNMENT: usize = 4;
 const LOG_WAIT: usize = 5;
 const SLOWDOWN: usize = 6;
@@ -80,12 +81,6 @@ struct Logarithms {
     area: Vec<f32>,
 }
 
-/// One bit for each of these, the first lowest.
-fn bits(flags: [bool; LANES]) -> u64 {
-    // The product puts the lowest bit of byte n at bit 56 + n, and nothing else is carried there.
-    u64::from_le_bytes(flags.map(u8::from)).wrapping_mul(0x0102_0408_1020_4080) >> 56
-}
-
 fn log(value: f64, scale: f64) -> f32 {
     (value.ln_1p() / scale) as f32
 }
@@ -121,6 +116,8 @@ struct Waiting {
     run: [u8; TASKS_MAX],
     /// How well a task goes with the GPU that suits it best; 0 if it fits nowhere, and above 0 if it fits, because every task has a share.
     alignment: [f32; TASKS_MAX],
+    /// 1 for a task that fits, 0 for one that does not.
+    fits: [f32; TASKS_MAX],
 }
 
 /// A GPU of the classroom, with what its tasks use.
@@ -229,6 +226,7 @@ impl Classroom {
                 memory_mib: [0.0; TASKS_MAX],
                 run: [0; TASKS_MAX],
                 alignment: [0.0; TASKS_MAX],
+                fits: [0.0; TASKS_MAX],
             },
             left: [Left::default(); GPUS_MAX],
             running: [Running::default(); TASKS_MAX],
@@ -270,22 +268,16 @@ impl Classroom {
     fn fit(&mut self) -> bool {
         let largest = self.setting.kind.memory_mib.max(1) as f32;
         let (least_share, least_mib) = self.setting.least;
-        let mut rooms = [[0.0; 4]; GPUS_MAX];
-        let mut count = 0;
-        // GPUs without room for the smallest task need no look.
-        for left in &self.left[..self.setting.gpus] {
-            let (free, free_mib) = (left.share as f32, left.memory_mib as f32);
-            rooms[count] = [free, free_mib, free * 1e-6, free_mib / (largest * largest)];
-            count += usize::from(left.share >= least_share && left.memory_mib >= least_mib);
-        }
-        let rooms = &rooms[..count];
         let Waiting { count, share, memory_mib, alignment, .. } = &mut self.waiting;
-        let tasks = share.as_chunks::<LANES>().0.iter().zip(memory_mib.as_chunks::<LANES>().0);
-        let tasks = tasks.zip(alignment.as_chunks_mut::<LANES>().0).zip(self.legal[1..].as_chunks_mut::<LANES>().0);
-        let mut fitting = 0;
-        for (chunk, (((share, memory_mib), alignment), legal)) in tasks.take(count.div_ceil(LANES)).enumerate() {
-            let mut best = [0.0_f32; LANES];
-            for [free, free_mib, by_share, by_memory] in rooms {
+        // GPUs without room for the smallest task need no look.
+        let has_room = |left: &&Left| left.share >= least_share && left.memory_mib >= least_mib;
+        let mut is_first = true;
+        for left in self.left[..self.setting.gpus].iter().filter(has_room) {
+            let (free, free_mib) = (left.share as f32, left.memory_mib as f32);
+            let (by_share, by_memory) = (free * 1e-6, free_mib / (largest * largest));
+            let tasks = share.as_chunks::<LANES>().0.iter().zip(memory_mib.as_chunks::<LANES>().0);
+            for ((share, memory_mib), alignment) in tasks.zip(alignment.as_chunks_mut::<LANES>().0).take(count.div_ceil(LANES)) {
+                let mut best = if is_first { [0.0; LANES] } else { *alignment };
                 for ((share, memory_mib), best) in share.iter().zip(memory_mib).zip(&mut best) {
                     let value = share * by_share + memory_mib * by_memory;
                     let (left, left_mib) = (free - share, free_mib - memory_mib);
@@ -293,14 +285,12 @@ impl Classroom {
                     let here = if least >= 0.0 { value } else { 0.0 };
                     *best = if here > *best { here } else { *best };
                 }
+                *alignment = best;
             }
-            *alignment = best;
-            *legal = best.map(|best| best > 0.0);
-            fitting |= bits(*legal) << (chunk * LANES);
+            is_first = false;
         }
-        // Behind the last task stand remains of tasks that were started.
-        self.fitting = fitting & (u64::MAX >> (TASKS_MAX - (*count).clamp(1, TASKS_MAX)));
-        self.fitting != 0
+        // Bits that are not all zero belong to a number above 0.
+        !is_first && alignment[..*count].iter().fold(0, |bits, alignment| bits | alignment.to_bits()) != 0
     }
 
     /// The seconds until the next task ends; 0 if none runs.
@@ -321,12 +311,25 @@ impl Classroom {
         if self.shown_at != self.now {
             self.renew_waits();
         }
-        let (rows, _) = self.rows[WIDTH..].as_chunks_mut::<WIDTH>();
-        let common = [[free, queue, 0.0, earliest], [free, queue, 1.0, 0.0]];
-        for ((alignment, legal), row) in self.waiting.alignment.iter().zip(&self.legal[1..=count]).zip(rows) {
-            row[..COMMON].copy_from_slice(&common[usize::from(*legal)]);
-            row[ALIGNMENT] = *alignment;
+        let Waiting { alignment, fits, .. } = &mut self.waiting;
+        let chunks = fits.as_chunks_mut::<LANES>().0.iter_mut().zip(alignment.as_chunks::<LANES>().0);
+        for (fits, alignment) in chunks.take(count.div_ceil(LANES)) {
+            *fits = alignment.map(|alignment| if alignment > 0.0 { 1.0 } else { 0.0 });
         }
+        let (rows, _) = self.rows[WIDTH..].as_chunks_mut::<WIDTH>();
+        let tasks = alignment[..count].iter().zip(&fits[..count]).zip(&mut rows[..count]).zip(&mut self.legal[1..=count]);
+        let mut fitting = 0;
+        // Whether a task fits is as good as random: products instead of branches, which would be guessed wrong.
+        for (task, (((alignment, fits), row), legal)) in tasks.enumerate() {
+            row[FREE] = free;
+            row[QUEUE] = queue;
+            row[FITS] = *fits;
+            row[EARLIEST] = earliest * (1.0 - *fits);
+            row[ALIGNMENT] = *alignment;
+            *legal = *fits > 0.0;
+            fitting |= u64::from(*legal) << task;
+        }
+        self.fitting = fitting;
     }
 
     /// Renews what time alone changes.
