@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Shares and speeds live: `max-min-perf` on v100:2,p100:2,k80:2, twelve jobs whose speed depends on the GPU type, rounds of 2 s, nothing known.
 
-Usage: shares.py path/to/rota [--rounds 50] [--round 2] [--seconds 130]. Trainings of three types pace themselves by their GPU and tell their steps
-through their leases. Prints how far the speeds that the daemon measured are from the truth, how far the shares of time are from the allocation for the
-true speeds (`rota alloc`), and how far the completion times are from `rota sim` on the exported history. The exit code is 1 if a target is missed.
+Usage: shares.py path/to/rota [--rounds 50] [--round 2] [--seconds 130] [--seed 1]. Trainings of three types pace themselves by their GPU and tell
+their steps through their leases. The seed says in which order they come. Prints how far the speeds that the daemon measured are from the truth, how far
+the shares of time are from the allocation for the true speeds (`rota alloc`), and how far the completion times are from `rota sim --learn-speeds` on
+the exported history: the simulator knows no speeds at first either. The exit code is 1 if a target is missed.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import sqlite3
@@ -125,13 +127,13 @@ def restarts(queue, events):
     return statistics.fmean(stops or [0.0]), statistics.fmean(starts or [0.0])
 
 
-def simulated(rota, queue, folder, options, stop_seconds, start_seconds):
+def simulated(rota, queue, folder, options, stop_seconds, start_seconds, more=()):
     """Completion times by job, from the simulator on the exported history."""
     history, table, jobs = (os.path.join(folder, name) for name in ("history.csv", "measured.json", "jobs-out.csv"))
     queue.call("history", "export", "-o", history, "--throughputs", table)
     command = [rota, "sim", "--trace", history, "--cluster", CLUSTER, "--gpus-per-node", "6", "--throughputs", table]
     command += ["--policy", "max-min-perf", "--mechanism", "rounds", "--round", str(options.round), "--jobs-csv", jobs]
-    command += ["--restart-cost", f"{start_seconds:.3f}", "--stop-seconds", f"{stop_seconds:.3f}"]
+    command += ["--restart-cost", f"{start_seconds:.3f}", "--stop-seconds", f"{stop_seconds:.3f}", *more]
     subprocess.run(command, check=True, capture_output=True, text=True)
     with open(jobs) as rows:
         names = rows.readline().strip().split(",")
@@ -153,6 +155,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--round", type=float, default=2.0)
     parser.add_argument("--seconds", type=float, default=130.0, help="how long the jobs take by the allocation [130]")
+    parser.add_argument("--seed", type=int, default=1, help="of the order in which the jobs come [1]")
     options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="rota-shares-")
     wanted = allocation(options.rota, folder)
@@ -162,19 +165,18 @@ def main():
     missed = []
     try:
         gpu_types = {gpu["uuid"]: gpu["type"] for gpu in json.loads(queue.call("gpus", "--json"))}
-        queue.call("drain")
-        types_of_jobs = {}
+        types_of_jobs, asks = {}, []
         for job_type, speeds in SPEEDS.items():
             path = os.path.join(folder, f"{job_type}.json")
             with open(path, "w") as text:
                 json.dump({uuid: speeds[GPU_TYPES.index(kind)] for uuid, kind in gpu_types.items()}, text)
             rate = sum(share * speed for share, speed in zip(wanted[job_type], speeds))
-            for number in range(JOBS_PER_TYPE):
-                total = int(rate * options.seconds * (1 + 0.05 * number))
-                command = ["--preemptible", "--job-type", job_type, "--json", "--", "python3", str(PACED), path, str(total)]
-                types_of_jobs[json.loads(queue.call("submit", *command))["id"]] = job_type
-        queue.call("resume")
+            asks += [(job_type, path, int(rate * options.seconds * (1 + 0.05 * number))) for number in range(JOBS_PER_TYPE)]
+        random.Random(options.seed).shuffle(asks)
         began = time.time()
+        for job_type, path, total in asks:
+            command = ["--preemptible", "--job-type", job_type, "--json", "--", "python3", str(PACED), path, str(total)]
+            types_of_jobs[json.loads(queue.call("submit", *command))["id"]] = job_type
         begin = began + LEARNING_ROUNDS * options.round
         end = begin + options.rounds * options.round
         time.sleep(max(end - time.time(), 0.0))
@@ -196,8 +198,12 @@ def main():
         events = queue.events()
         stop_seconds, start_seconds = restarts(queue, events)
         print(f"  a stop took {stop_seconds:.3f} s, a start {start_seconds:.3f} s in the mean; {sum(kind == 'preempted' for _, _, kind, _ in events)} stops")
-        ended = {job: at - began for at, job, kind, _ in events if kind == "finished"}
-        expected = simulated(options.rota, queue, folder, options, stop_seconds, start_seconds)
+        arrived = {job: at for at, job, kind, _ in events if kind == "submitted"}
+        ended = {job: at - arrived[job] for at, job, kind, _ in events if kind == "finished"}
+        known = simulated(options.rota, queue, folder, options, stop_seconds, start_seconds)
+        worst_known = max(abs(ended[job] / known[job] - 1) for job in types_of_jobs)
+        print(f"  a simulator that knows the speeds from the beginning: mean {statistics.fmean(known.values()):.1f} s, worst error {worst_known:.1%}")
+        expected = simulated(options.rota, queue, folder, options, stop_seconds, start_seconds, ["--learn-speeds"])
         errors = [abs(ended[job] / expected[job] - 1) for job in types_of_jobs]
         print("  completion", {job: (round(ended[job], 1), round(expected[job], 1)) for job in types_of_jobs})
         means = statistics.fmean(ended.values()), statistics.fmean(expected.values())

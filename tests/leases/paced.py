@@ -25,11 +25,12 @@ def main():
     lease.listen()
     began = time.monotonic()
     time.sleep(start_seconds)
+    time.sleep(1 / steps_per_second)
     first = time.monotonic()
     told = 0.0
     while steps < total and not lease.stop.is_set():
-        # A step that comes late is made up for: the speed is that of the GPU, whatever else the machine does.
-        time.sleep(max(first + (steps + 1 - before) / steps_per_second - time.monotonic(), 0.0))
+        # A step that comes late is made up for, but for the first: the speed is that of the GPU, whatever else the machine does.
+        time.sleep(max(first + (steps - before) / steps_per_second - time.monotonic(), 0.0))
         steps += 1
         now = time.monotonic()
         if steps == before + 1:

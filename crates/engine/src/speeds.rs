@@ -2,10 +2,17 @@
 
 use crate::State;
 use rota_core::measured::has_moved;
-use rota_core::{JobId, Phase, Time};
+use rota_core::{Binder, JobId, Phase, Time};
 use std::sync::Arc;
 
 impl State {
+    /// The same state, in which the speeds of jobs that are there from the beginning can be measured.
+    #[must_use]
+    pub fn taught(mut self) -> Self {
+        self.binder = Binder::of(&self.bound);
+        self
+    }
+
     /// Brings the speeds that were measured into force, where one has moved by a tenth.
     pub(crate) fn use_measured_speeds(&mut self, now: Time) {
         let bound = Arc::make_mut(&mut self.bound);

@@ -4,11 +4,13 @@
 //! that end at the same nanosecond free their GPUs before anybody is placed. Same inputs and seed, same events, byte for byte.
 
 mod ends;
+mod learning;
 mod outcome;
 mod restraints;
 mod world;
 
 pub use ends::Ends;
+pub use learning::{Learning, simulate_learning};
 pub use outcome::{carry_out, end_of};
 pub use restraints::{RestrainedWorld, Restraints};
 pub use rota_engine::{Restart, Tally};

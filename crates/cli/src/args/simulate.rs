@@ -100,6 +100,9 @@ pub struct SimArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub read: ReadArgs,
+    /// Policies do not know the speeds of --throughputs: they learn them while jobs run, twice a round, as a live queue does
+    #[arg(long, conflicts_with_all = ["explain", "pareto"])]
+    pub learn_speeds: bool,
     /// Power limit of the GPUs: `best` (least energy at 94 % of the speed), `best=0.9`, watts, or `v100=175,a40=200`
     #[arg(long, value_name = "CAP")]
     pub power_cap: Option<rota_gpu::PowerCap>,

@@ -49,7 +49,16 @@ pub fn run(args: &SimArgs, bound: &Arc<Bound>, file: &Path) -> anyhow::Result<()
     let simulate = |&(policy, cap): &(&String, &str)| -> anyhow::Result<Point> {
         let (capped, _) = with_power_cap(Arc::clone(bound), &cap.parse::<PowerCap>()?)?;
         let solver = args.model.solver;
-        let request = Request { bound: &capped, policy, options: &options, gavel: None, solver, timeline: false, events: None };
+        let request = Request {
+            bound: &capped,
+            policy,
+            options: &options,
+            gavel: None,
+            learning: None,
+            solver,
+            timeline: false,
+            events: None,
+        };
         let (run, summary, _) = simulate_one(&request, &bar)?;
         Ok(Point {
             policy: policy.clone(),

@@ -12,10 +12,11 @@ use anyhow::Context;
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use rota_core::event::{EVENT_VERSION, EventKind};
-use rota_core::{Bound, Event, ThroughputTable};
+use rota_core::{Bound, Event, Span, ThroughputTable};
 use rota_gpu::PowerCap;
 use rota_report::{Recorder, RecorderOptions, Run, RunMeta, Summary};
-use rota_sim::{Mechanism, SimOptions, Tally};
+use rota_sim::{Learning, Mechanism, SimOptions, Tally};
+use rota_trace::estimate::PairFiller;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,6 +41,9 @@ pub fn run(args: &SimArgs) -> anyhow::Result<()> {
     }
     if is_gavel && args.model.node_mtbf.is_some() {
         anyhow::bail!("--node-mtbf does not go with --mechanism gavel, whose nodes are never lost");
+    }
+    if is_gavel && args.learn_speeds {
+        anyhow::bail!("--learn-speeds does not go with --mechanism gavel, which has speeds of its own");
     }
     if args.jobs_csv.is_some() && args.policies.len() > 1 {
         anyhow::bail!("--jobs-csv goes with one policy; for several give --out, which writes jobs.csv for each");
@@ -113,6 +117,9 @@ fn prepare(args: &SimArgs) -> anyhow::Result<(Arc<Bound>, ThroughputTable, Vec<S
     let mut assumptions = assumptions(&bound, &args.model, &loaded.notes);
     assumptions.extend(unknown_to_table(&bound, &table));
     assumptions.extend(capped);
+    if args.learn_speeds {
+        assumptions.push("policies learn the speeds of jobs given in steps while they run".to_owned());
+    }
     Ok((bound, table, assumptions))
 }
 
@@ -125,6 +132,10 @@ fn simulate_all(
 ) -> anyhow::Result<Vec<(Run, Summary, RunMeta)>> {
     let options = sim_options(&args.model, args.seed, args.window)?;
     let gavel = (args.model.mechanism == MechanismWord::Gavel).then_some(Gavel { table, ideal: args.model.ideal });
+    let learning = args.learn_speeds.then(|| Learning {
+        every: Span::from_seconds(args.model.round / 2.0).unwrap_or_default(),
+        estimator: Arc::new(PairFiller::new(&ThroughputTable::default())),
+    });
     let bar = progress(bound.jobs.len() as u64 * args.policies.len() as u64, "jobs");
     bar.set_message("simulating");
     let _teller = args.served.as_ref().map(|_| served::tell_progress(&bar));
@@ -132,8 +143,16 @@ fn simulate_all(
     let draws_gantt = !args.json && args.policies.len() == 1 && bound.jobs.len() <= GANTT_JOBS_MAX;
     let timeline = args.out.is_some() || args.served.is_some() || draws_gantt;
     let simulate = |(policy, folder): (&String, &Option<PathBuf>)| -> anyhow::Result<_> {
-        let request =
-            Request { bound, policy, options: &options, gavel, solver: args.model.solver, timeline, events: folder.as_deref() };
+        let request = Request {
+            bound,
+            policy,
+            options: &options,
+            gavel,
+            learning: learning.as_ref(),
+            solver: args.model.solver,
+            timeline,
+            events: folder.as_deref(),
+        };
         let mut done = simulate_one(&request, &bar)?;
         done.2.assumptions = assumptions.to_vec();
         Ok(done)
@@ -162,6 +181,8 @@ pub struct Request<'a> {
     pub options: &'a SimOptions,
     /// What Gavel needs beside that, where it is Gavel that simulates.
     pub gavel: Option<Gavel<'a>>,
+    /// How policies learn speeds, where they do not know them.
+    pub learning: Option<&'a Learning>,
     /// What solves allocations, where the policy's own parameters do not say.
     pub solver: Option<SolverWord>,
     /// Whether to keep the timeline of jobs on GPUs.
@@ -254,7 +275,12 @@ fn observe(request: &Request<'_>, bar: &ProgressBar, also: &mut dyn FnMut(&Event
         // Built for each run, because a policy remembers.
         let policy = build_policy(request.policy, request.solver)?;
         let seconds = || clock.elapsed().as_secs_f64();
-        rota_sim::simulate(request.bound, policy, request.options, &mut observe, &seconds)
+        match request.learning {
+            None => rota_sim::simulate(request.bound, policy, request.options, &mut observe, &seconds),
+            Some(learning) => {
+                rota_sim::simulate_learning(request.bound, policy, request.options, learning, &mut observe, &seconds)?
+            }
+        }
     };
     bar.inc(over % PROGRESS_STEP);
     Ok((recorder.finish(tally.end), tally))

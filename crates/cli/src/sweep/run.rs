@@ -136,8 +136,16 @@ fn run_point(
         ..SimOptions::default()
     };
     let gavel = (settings.mechanism == "gavel").then_some(Gavel { table, ideal: settings.ideal });
-    let request =
-        Request { bound: &bound, policy: &point.policy, options: &options, gavel, solver: None, timeline: false, events: None };
+    let request = Request {
+        bound: &bound,
+        policy: &point.policy,
+        options: &options,
+        gavel,
+        learning: None,
+        solver: None,
+        timeline: false,
+        events: None,
+    };
     let (run, summary, meta) = simulate_one(&request, &ProgressBar::hidden())?;
     Ok((cells(point, &summary, offered_load(&bound)), Sample::of(&run, &bound, &meta)))
 }

@@ -17,9 +17,9 @@ pub struct Binder {
     class_ids: HashMap<ClassKey, ClassId>,
     /// Work per step and row of speeds of the job types seen.
     steps_seen: HashMap<(crate::Name, u32), (f64, u32)>,
-    /// The shape and the class that were found last: most jobs have what the one before them had, and a comparison is cheaper than a hash.
     /// Whether the speeds of a class were ever measured.
     has_measured: bool,
+    /// The shape and the class that were found last: most jobs have what the one before them had, and a comparison is cheaper than a hash.
     #[serde(skip)]
     last_shape: Option<(Shape, ShapeId)>,
     #[serde(skip)]
@@ -59,6 +59,20 @@ impl Binder {
             last_class: None,
             plain_speeds: None,
         }
+    }
+
+    /// For jobs that are bound already.
+    pub fn of(bound: &Bound) -> Self {
+        let mut binder = Self::new(&bound.cluster);
+        binder.shape_ids = bound.shapes.iter().enumerate().map(|(row, shape)| (*shape, ShapeId(row as u32))).collect();
+        let bits = |speeds: &[f64]| speeds.iter().map(|speed| speed.to_bits()).collect::<Vec<_>>();
+        binder.speed_ids = bound.speeds.iter().enumerate().map(|(row, speeds)| (bits(speeds), row as u32)).collect();
+        binder.set_ids = bound.gpu_sets.iter().enumerate().map(|(row, gpus)| (gpus.clone(), row as u32)).collect();
+        for (job, &class) in bound.class_of.iter().enumerate() {
+            let (row, in_steps) = (&bound.classes[class.index()], bound.truth(crate::JobId::from_index(job)).steps > 0.0);
+            binder.class_ids.insert((row.kind, row.gpus, in_steps), class);
+        }
+        binder
     }
 
     /// The shape and class of a job; fills in the work of one given in steps.

@@ -1,7 +1,8 @@
 //! Speeds that were measured while jobs ran, by job type, gang size and GPU type, and what is believed of those that were not.
 //! Of two jobs that share their GPUs, the speed of each is kept by the other's job type.
 //!
-//! A measurement counts as much as everything before it together, as in Gavel: the table follows what changes. A GPU type on which a job
+//! A measurement counts as much as everything before it together, as in Gavel: the table follows what changes. One that is shorter than
+//! those before counts less, in proportion: a few steps before a stop say little. A GPU type on which a job
 //! type was never seen is believed to be as fast as it ever was for another job type, against the types on which both were seen.
 //! Policies that divide time expect more of it than that, so that a type that might be worth it is tried.
 
@@ -19,6 +20,9 @@ pub struct MeasuredSpeed {
     pub steps_per_second: f64,
     /// How often it was measured.
     pub samples: u32,
+    /// The length of the longest measurement.
+    #[serde(default)]
+    pub longest: Span,
 }
 
 /// Steps that a job has done in a time.
@@ -61,7 +65,7 @@ pub struct MeasuredSpeeds {
 }
 
 impl MeasuredSpeeds {
-    /// Takes in a measurement: half of what was known, half of what was seen. `beside` is the type of the job on the same GPUs.
+    /// Takes in a measurement: half of what was known, half of what was seen, and less of it if it was short. `beside` is the type of the job on the same GPUs.
     pub fn take_in(&mut self, job_type: &str, gpus: u32, gpu_type: &str, beside: Option<&str>, sample: SpeedSample) {
         let seconds = sample.ran.seconds();
         if sample.steps == 0 || seconds <= 0.0 {
@@ -69,8 +73,10 @@ impl MeasuredSpeeds {
         }
         let seen = sample.steps as f64 / seconds;
         let row = self.row(job_type, gpus, beside);
-        let known = row.entry(gpu_type.into()).or_insert(MeasuredSpeed { steps_per_second: seen, samples: 0 });
-        known.steps_per_second = f64::midpoint(known.steps_per_second, seen);
+        let nothing = MeasuredSpeed { steps_per_second: seen, samples: 0, longest: Span::ZERO };
+        let known = row.entry(gpu_type.into()).or_insert(nothing);
+        known.steps_per_second += (seen - known.steps_per_second) * seconds / (seconds + known.longest.seconds());
+        known.longest = known.longest.max(sample.ran);
         known.samples = known.samples.saturating_add(1);
     }
 
@@ -215,11 +221,23 @@ mod tests {
         speeds.take_in("net", 1, "fast", None, seconds(100, 10));
         speeds.take_in("net", 1, "fast", None, seconds(200, 10));
         speeds.take_in("net", 1, "fast", None, seconds(0, 10));
-        assert_eq!(speeds.get("net", 1, "fast"), Some(MeasuredSpeed { steps_per_second: 15.0, samples: 2 }));
+        let longest = Span::from_whole_seconds(10);
+        assert_eq!(speeds.get("net", 1, "fast"), Some(MeasuredSpeed { steps_per_second: 15.0, samples: 2, longest }));
         assert_eq!((speeds.get("net", 2, "fast"), speeds.get("net", 1, "slow")), (None, None));
         let mut again = MeasuredSpeeds::default();
         speeds.entries().for_each(|entry| again.put(&entry));
         assert_eq!(again, speeds);
+    }
+
+    #[test]
+    fn a_short_measurement_counts_for_as_much_as_it_is_long() {
+        let mut speeds = MeasuredSpeeds::default();
+        let speed = |speeds: &MeasuredSpeeds| speeds.get("net", 1, "fast").unwrap().steps_per_second;
+        speeds.take_in("net", 1, "fast", None, seconds(90, 9));
+        speeds.take_in("net", 1, "fast", None, seconds(20, 1));
+        assert!((speed(&speeds) - 11.0).abs() < 1e-12, "1 s of 20 beside 9 s of 10");
+        speeds.take_in("net", 1, "fast", None, seconds(27 * 20, 27));
+        assert!((speed(&speeds) - 17.75).abs() < 1e-12, "three times as long as any before");
     }
 
     #[test]
@@ -258,7 +276,10 @@ mod tests {
         for steps in [60, 100] {
             speeds.take_in("lm", 1, "fast", Some("net"), seconds(steps, 10));
         }
-        assert_eq!(speeds.get_beside("lm", "net", 1, "fast"), Some(MeasuredSpeed { steps_per_second: 8.0, samples: 2 }));
+        assert_eq!(
+            speeds.get_beside("lm", "net", 1, "fast"),
+            Some(MeasuredSpeed { steps_per_second: 8.0, samples: 2, longest: Span::from_whole_seconds(10) })
+        );
         assert_eq!(speeds.pair_parts(["net", "lm"], 1, "fast", &table), Some((0.8, 0.4)));
         let known = speeds.added_to(&table, &types);
         assert_eq!((known.get("net", 1, "fast"), known.get("lm", 1, "fast")), (Some(10.0), Some(40.0)));

@@ -25,6 +25,7 @@ pub struct Account {
     shares: PerType,
     credit_seconds: PerType,
     urgent_rounds: f64,
+    is_shut: bool,
 }
 
 impl Account {
@@ -33,9 +34,20 @@ impl Account {
         let whole = shares.iter().sum::<f64>();
         let rounds = if whole > 0.0 { whole.max(FIRST_ROUNDS) / whole } else { 0.0 };
         let credit_seconds = shares.iter().map(|share| share * rounds * round_seconds).collect();
-        let mut account = Self { job, partner, shares, credit_seconds, urgent_rounds: 0.0 };
+        let mut account = Self { job, partner, shares, credit_seconds, urgent_rounds: 0.0, is_shut: false };
         account.note_urgency();
         account
+    }
+
+    /// An account without credit, of a job none of whose GPUs is there. It gets its first credit when they are: otherwise jobs that came later
+    /// would be before it.
+    pub fn shut(job: JobId, types: usize) -> Self {
+        Self { is_shut: true, ..Self::open(job, None, PerType::from_elem(0.0, types), 0.0) }
+    }
+
+    /// Whether none of the job's GPUs was there until now.
+    pub fn is_shut(&self) -> bool {
+        self.is_shut
     }
 
     /// The same account with other shares: what is owed stays owed.

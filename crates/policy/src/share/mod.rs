@@ -7,4 +7,6 @@ pub(crate) mod gandiva;
 mod named_allocator;
 pub(crate) mod pairing;
 pub(crate) mod sharing;
+mod ties;
 pub(crate) mod time_sharing;
+mod trials;

@@ -10,6 +10,8 @@ use super::entities::Entities;
 use super::named_allocator::Named;
 use super::pairing::{Candidate, choose, join_waiting};
 use super::sharing::{Merit, Renewal, Sharing, Sight};
+use super::ties::first_come_first_served;
+use super::trials::Trials;
 use crate::allocation::{self, Claim, Demand, PairShare, Solver};
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
@@ -26,6 +28,10 @@ const SPEED_WORTH: f64 = 0.02;
 const STAY_ROUNDS_FREE: f64 = 1.0;
 /// The same where jobs share GPUs: who holds on to its place there keeps two others from coming together.
 const STAY_ROUNDS_FREE_SHARED: f64 = 0.5;
+/// Jobs that are owed the same to this part of a round are owed the same: a stop takes a little longer at one time than at another.
+const TIE_ROUNDS: f64 = 0.1;
+/// What a trial on a GPU type of which nothing is known is worth: more than a job can be owed.
+const TRIAL_ROUNDS: f64 = 50.0;
 /// What two jobs must make together of what they make alone before one joins the other unasked: less would slow the one that runs
 /// for too little.
 const JOIN_PARTS_MIN: f64 = 1.2;
@@ -82,6 +88,7 @@ pub struct Share {
     pairs: Vec<Account>,
     /// Prices of the last allocation.
     prices: Vec<f64>,
+    trials: Trials,
     /// Matches everybody: it begins with what a turn on each type was worth the last time.
     matcher: Matcher,
     /// Matches who waits to what is free.
@@ -146,6 +153,7 @@ impl Share {
             singles: Vec::new(),
             pairs: Vec::new(),
             prices: Vec::new(),
+            trials: Trials::default(),
             matcher: Matcher::default(),
             free_matcher: Matcher::default(),
             worths: Worths::default(),
@@ -232,14 +240,18 @@ impl Share {
                 (Some(found), Sight::Fastest) => Some(anywhere(&found.shares[position * types..][..types])),
                 (Some(found), Sight::Types) => Some(PerType::from_slice(&found.shares[position * types..][..types])),
             };
+            let is_there = claim.rates.iter().zip(&self.watch.capacities).any(|(rate, gpus)| *rate > 0.0 && *gpus > 0.0);
             match self.singles[..known].get_mut(seen).filter(|account| account.job == claim.id) {
                 Some(account) => {
                     seen += 1;
-                    if let Some(shares) = shares {
+                    if account.is_shut() && is_there {
+                        *account = renewed(None, (claim.id, None), shares, types, round_seconds);
+                    } else if let Some(shares) = shares {
                         account.renew(shares);
                     }
                 }
-                None => self.singles.push(renewed(None, (claim.id, None), shares, types, round_seconds)),
+                None if is_there => self.singles.push(renewed(None, (claim.id, None), shares, types, round_seconds)),
+                None => self.singles.push(Account::shut(claim.id, types)),
             }
         }
         self.singles.sort_by_key(|account| account.job);
@@ -343,9 +355,12 @@ impl Share {
         let job = account.job;
         let facts = &self.shapes[snapshot.bound.shape_of[job.index()].index()];
         let here = snapshot.type_now(job).filter(|_| snapshot.states[job.index()].partner.is_none()).map(GpuTypeId::index);
+        let trial = self.trials.of(job).map(GpuTypeId::index);
         let worth = |(index, &speed): (usize, &f64)| {
             let stay = if here == Some(index) { self.stay(job, snapshot) } else { 0.0 };
-            let worth = facts.size * (self.owed(account, index, stay, round_seconds, speed) + SPEED_WORTH * (1.0 + stay) * speed);
+            let trial = if trial == Some(index) { TRIAL_ROUNDS } else { 0.0 };
+            let owed = self.owed(account, index, stay, round_seconds, speed);
+            let worth = facts.size * (owed + trial + SPEED_WORTH * (1.0 + stay) * speed);
             if speed > 0.0 { worth } else { 0.0 }
         };
         values.extend(facts.speed_parts.as_slice().iter().enumerate().map(worth));
@@ -383,6 +398,8 @@ impl Share {
         let Ok(columns) = matcher.find(&Matching { values, sizes, capacities: free }) else {
             return jobs.map(|job| (job, None)).collect();
         };
+        let tolerance = if merit == Merit::Credit { TIE_ROUNDS } else { 0.0 };
+        first_come_first_served(jobs.clone(), (values, sizes), columns, tolerance, snapshot);
         self.move_up(jobs.clone(), sizes, columns, free, snapshot, round_seconds);
         jobs.zip(columns.iter().map(|column| column.map(GpuTypeId::from_index))).collect()
     }
@@ -515,7 +532,12 @@ impl Policy for Share {
             if self.is_stale || self.sharing.renewal == Renewal::EveryRound {
                 self.allocate(snapshot, round_seconds, context);
             }
-            self.assign_all(snapshot, round_seconds)
+            if self.sharing.sight == Sight::Types {
+                self.trials.choose(self.watch.active.iter().copied(), snapshot, &self.watch.capacities);
+            }
+            let wish = self.assign_all(snapshot, round_seconds);
+            self.trials.end();
+            wish
         } else if self.somebody_could_start(snapshot) {
             // Who is new has no share yet. That others left changes shares too, but who is owed most of what they leave behind is known
             // without, and the round ends soon.
