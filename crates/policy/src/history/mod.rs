@@ -23,8 +23,8 @@ use table::Table;
 
 /// How many jobs of the coarser class a class begins with.
 const SHRINKAGE: f64 = 8.0;
-/// The chance of ending in a step before anything is known: the number of jobs that live to twice an age is 1/√2 of those that live to it.
-const HAZARD_UNKNOWN: f64 = 0.123;
+/// The chance of ending in a step before anything is known: half of the jobs that live to an age live to twice that age.
+const HAZARD_UNKNOWN: f64 = 0.231;
 
 /// What the site's jobs have taught so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

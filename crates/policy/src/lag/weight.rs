@@ -3,6 +3,7 @@
 use crate::history::Tracker;
 use rota_core::JobView;
 use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
 
 /// Seconds that soften the lag of a job that has done almost nothing yet.
 const LAG_SECONDS: f64 = 600.0;
@@ -17,6 +18,12 @@ const GUARD_FULL: f64 = 1.08;
 const GUARD_WORTH: f64 = 3.0;
 /// How much more lag than that is borne where restarts cost, for each part that staying is worth more.
 const GUARD_PATIENCE: f64 = 0.5;
+/// Where lengths are learned and GPUs are alike, lag counts with the first exponent up to here, and with the second beyond. While a job is
+/// little behind, its turn keeps it from falling behind a private share. A job that is far behind has lost that already: counted in full,
+/// such long jobs would hold up many short ones and still be late.
+const LAG_FULL: f64 = 1.3;
+const LAG_NEAR: f64 = 1.5;
+const LAG_BEYOND: f64 = 0.25;
 /// The least index: a job of which nobody ever saw the end is worth something all the same.
 const INDEX_MIN: f64 = 1e-12;
 /// Seconds that soften attained service.
@@ -46,18 +53,19 @@ pub fn worth(
     types: usize,
 ) -> f64 {
     let done_seconds = view.done().at_speed(view.best_speed()).seconds();
-    let lag = (due_seconds + LAG_SECONDS) / (done_seconds + LAG_SECONDS);
+    let mut lag = (due_seconds + LAG_SECONDS) / (done_seconds + LAG_SECONDS);
     let by_length = match knowledge {
-        Knowledge::Nothing => {
-            (done_seconds + SERVICE_SECONDS).powf(-0.25) * guard(view.job.gpus, due_seconds, done_seconds, stay_bonus)
-        }
+        Knowledge::Nothing => by_service(done_seconds) * guard(view.job.gpus, due_seconds, done_seconds, stay_bonus),
         Knowledge::Estimate(table) => {
             let estimate = view.believed_seconds().max(1e-3);
             (table.index(done_seconds / estimate) / estimate).powf(0.25)
         }
         // Beside the differences in speed between GPU types, differences in length must not count in full: they are guesses.
         Knowledge::History(tracker) => match types {
-            0 | 1 => tracker.index(view).max(INDEX_MIN),
+            0 | 1 => {
+                lag = eased(lag);
+                tracker.index(view).max(INDEX_MIN)
+            }
             _ => {
                 let guard = guard(view.job.gpus, due_seconds, done_seconds, stay_bonus);
                 tracker.index(view).max(INDEX_MIN).powf(0.25) * guard
@@ -68,7 +76,30 @@ pub fn worth(
             left.max(1.0).powf(-0.5)
         }
     };
-    lag.powf(fairness) * by_length
+    raised(lag, fairness) * by_length
+}
+
+/// `value` to the power of `exponent`. The usual exponents need no logarithm, and a decision raises a number for every waiting job.
+fn raised(value: f64, exponent: f64) -> f64 {
+    if exponent.to_bits() == 1.0_f64.to_bits() {
+        value
+    } else if exponent.to_bits() == 2.0_f64.to_bits() {
+        value * value
+    } else {
+        value.powf(exponent)
+    }
+}
+
+/// The worth of a job that has had so much service, where nothing is known of lengths.
+fn by_service(done_seconds: f64) -> f64 {
+    /// That of a job that has not run, as most that wait have not.
+    static UNSERVED: LazyLock<f64> = LazyLock::new(|| SERVICE_SECONDS.powf(-0.25));
+    if done_seconds > 0.0 { (done_seconds + SERVICE_SECONDS).powf(-0.25) } else { *UNSERVED }
+}
+
+/// A lag that counts in full while there is time to make up for it, and grows without bound, but slowly, beyond.
+fn eased(lag: f64) -> f64 {
+    if lag <= LAG_FULL { lag.powf(LAG_NEAR) } else { LAG_FULL.powf(LAG_NEAR) * (lag / LAG_FULL).powf(LAG_BEYOND) }
 }
 
 /// How many times more a job's turn is worth that is behind what a private share would have done for it.
@@ -80,7 +111,15 @@ fn guard(gpus: u32, due_seconds: f64, done_seconds: f64, stay_bonus: f64) -> f64
     let full = GUARD_FULL + GUARD_PATIENCE * stay_bonus;
     let lag = (due_seconds + GUARD_SECONDS) / (done_seconds + GUARD_SECONDS);
     let guarded = ((lag - GUARD_MIN) / (full - GUARD_MIN)).clamp(0.0, 1.0);
-    (behind / BEHIND_MIN).max(1.0) * (GUARD_WORTH * f64::from(gpus).sqrt()).powf(guarded)
+    let whole = GUARD_WORTH * f64::from(gpus).sqrt();
+    let times = if guarded <= 0.0 {
+        1.0
+    } else if guarded >= 1.0 {
+        whole
+    } else {
+        whole.powf(guarded)
+    };
+    (behind / BEHIND_MIN).max(1.0) * times
 }
 
 /// The Gittins index of a job of estimated length 1 that has attained u: the best chance of ending per time spent, for a length whose
@@ -138,6 +177,13 @@ fn normal_cdf(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lag_counts_in_full_at_first_and_ever_more_slowly_and_without_bound_beyond() {
+        assert!((eased(1.0) - 1.0).abs() < 1e-12 && eased(1.2) > 1.2);
+        assert!((eased(LAG_FULL + 1e-9) - eased(LAG_FULL)).abs() < 1e-6 && eased(LAG_FULL + 1e-9) >= eased(LAG_FULL));
+        assert!(eased(2.0) < 2.0 && eased(1e12) > 1e3);
+    }
 
     #[test]
     fn the_normal_distribution_function() {

@@ -96,7 +96,11 @@ impl GangMatching<'_> {
     /// Rows in the order of surplus per unit, each on its best column with room, if that is worth its price.
     pub(super) fn take(&mut self, prices: &[f64]) {
         let matching = self.matching;
-        let key = |row: usize| matching.best(row, prices, |_| true).map(|(_, surplus)| (surplus / matching.sizes[row], row));
+        // Most rows wait: those that are worth less than the price everywhere need not be sorted.
+        let key = |row: usize| {
+            let (_, surplus) = matching.best(row, prices, |_| true)?;
+            (surplus >= 0.0).then_some((surplus / matching.sizes[row], row))
+        };
         self.keyed.clear();
         self.keyed.extend((0..matching.sizes.len()).filter_map(key));
         order(self.keyed);
