@@ -175,7 +175,7 @@ impl Trial {
 impl Fork {
     /// What would start a job sooner, and what that would cost others.
     pub fn changes(&self, subject: &Subject, options: &ChangeOptions<'_>) -> Changes {
-        let engine = self.drawn(|_, _| 0.5);
+        let engine = self.drawn(|_, _, _| 0.5);
         let Some(request) = self.request(&engine, subject) else { return Changes::default() };
         let mut base = match subject {
             Subject::Waiting(row) => Trial::new(self.session(engine.clone(), Arc::new([])), *row),

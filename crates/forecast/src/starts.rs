@@ -6,9 +6,9 @@ use crate::world::{Arrival, ArrivingWorld};
 use rota_core::event::EventKind;
 use rota_core::random::RandomStream;
 use rota_core::snapshot::work_done;
-use rota_core::{GpuId, Job, JobId, Name, Phase, Span, Time};
+use rota_core::{GpuId, Job, JobId, Phase, Span, Time};
 use rota_engine::{Engine, Pending, Session};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A job of unknown length runs this much longer than any forecast looks.
@@ -91,33 +91,37 @@ struct Seen {
 
 /// The luck of the jobs in one draw. Jobs of one user and size often come in bursts that are long or short together: what is
 /// believed of each may be right on average, and wrong for all of them today. So some of them share their luck.
+/// A job keeps its luck from one forecast to the next, whatever jobs come and end meanwhile: its expected start moves when
+/// something has changed for it, and not by chance.
 struct Luck {
-    stream: RandomStream,
+    own: RandomStream,
+    shared: RandomStream,
     /// The part that does.
     alike: f64,
-    shared: HashMap<(Name, u32), f64>,
 }
 
 impl Luck {
-    fn new(stream: RandomStream, alike: f64) -> Self {
-        Self { stream, alike, shared: HashMap::new() }
+    fn new(seed: u64, draw: u32, alike: f64) -> Self {
+        let stream = |name: &str| RandomStream::new(seed, &format!("{name} {draw}"));
+        Self { own: stream("forecast"), shared: stream("shared luck"), alike }
     }
 
     /// The chance at which the length of a job is drawn: each value is as likely as any other.
-    fn chance(&mut self, job: &Job, length: Option<&RunLength>) -> f64 {
-        let own = self.stream.unit();
+    fn chance(&self, number: u64, job: &Job, length: Option<&RunLength>) -> f64 {
+        let mut stream = self.own.part(number);
+        let own = stream.unit();
         // Where a user says how long each job takes, each is wrong in its own way.
         let is_learned = length.is_some_and(|length| matches!(length.belief, LengthBelief::Learned(_)));
-        if !is_learned || self.stream.unit() >= self.alike {
+        if !is_learned || stream.unit() >= self.alike {
             return own;
         }
-        *self.shared.entry((job.user, job.gpus)).or_insert(own)
+        self.shared.part(u64::from(job.user.index()) << 32 | u64::from(job.gpus)).unit()
     }
 }
 
 impl Fork {
-    /// The fork with lengths drawn from what is believed; `chance` gives the chance for each job in turn.
-    pub(crate) fn drawn(&self, mut chance: impl FnMut(&Job, Option<&RunLength>) -> f64) -> Engine {
+    /// The fork with lengths drawn from what is believed; `chance` gives the chance for each job, by its number.
+    pub(crate) fn drawn(&self, chance: impl Fn(u64, &Job, Option<&RunLength>) -> f64) -> Engine {
         let mut engine = self.engine.clone();
         let now = self.now;
         let bound = Arc::make_mut(&mut engine.state.bound);
@@ -130,7 +134,7 @@ impl Fork {
             let done = work_done(state, now);
             let attained = done.at_speed(best).seconds();
             let length = self.lengths.get(index);
-            let chance = chance(bound.job(job), length);
+            let chance = chance(self.numbers.get(index).copied().unwrap_or_default(), bound.job(job), length);
             let total = length.and_then(|length| length.total(attained, chance));
             let work = total.map_or(FOR_EVER, |seconds| {
                 let work = Span::from_seconds(seconds).unwrap_or(FOR_EVER).work_at_speed(best);
@@ -149,7 +153,7 @@ impl Fork {
 
     /// The engine of the fork, where every length is the middle of what is believed.
     pub fn with_median_lengths(&self) -> Engine {
-        self.drawn(|_, _| 0.5)
+        self.drawn(|_, _, _| 0.5)
     }
 
     /// A session that runs this fork forward.
@@ -204,11 +208,11 @@ impl Fork {
         let mut draws = Vec::new();
         let mut decisions = 0;
         for draw in 0..options.draws.max(1) {
-            let mut luck = Luck::new(RandomStream::new(options.seed, &format!("forecast {draw}")), alike);
+            let luck = Luck::new(options.seed, draw, alike);
             let mut run = Run::new(self, &place, waiting.len());
             run.decisions_max = DRAW_DECISIONS_MAX.min(options.decisions_max);
             run.is_wanted = is_wanted;
-            let mut session = self.session(self.drawn(|job, length| luck.chance(job, length)), Arc::new([]));
+            let mut session = self.session(self.drawn(|number, job, length| luck.chance(number, job, length)), Arc::new([]));
             let arrivals = || RandomStream::new(options.seed, &format!("arrivals {draw}"));
             session.world = session.world.with_drawn(recent.map(|pool| pool.drawn(arrivals())));
             decisions += run.go(session);
@@ -228,7 +232,7 @@ impl Fork {
         let place = self.places(waiting);
         let mut run = Run::new(self, &place, waiting.len());
         run.decisions_max = DRAW_DECISIONS_MAX;
-        run.go(self.session(self.drawn(|_, _| 0.5), Arc::new([])));
+        run.go(self.session(self.drawn(|_, _, _| 0.5), Arc::new([])));
         run.seen.iter().map(|seen| seen.start).collect()
     }
 

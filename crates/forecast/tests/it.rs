@@ -174,6 +174,18 @@ fn a_start_does_not_move_along_with_the_clock() {
 }
 
 #[test]
+fn a_job_that_is_in_nobodys_way_moves_no_expected_start() {
+    let alone = queue(&[(1, Some(600.0)), (1, Some(60.0))], "gpu:1", "fcfs");
+    let beside = queue(&[(1, Some(1e6)), (1, Some(600.0)), (1, Some(60.0))], "gpu:2", "fcfs");
+    let beside = Fork { numbers: vec![7, 100, 101], ..beside };
+    let times = |fork: &Fork| {
+        let job = &fork.starts(&ForecastOptions::default())[0];
+        (job.number, job.start_p10, job.start_p50, job.start_p90)
+    };
+    assert_eq!(times(&alone), times(&beside));
+}
+
+#[test]
 fn a_changed_cluster_is_forecast_with_what_is_left_of_it() {
     // Gangs of four A100 came until yesterday. Now there are two T4: nobody can wait behind such gangs any more.
     let mut recent = RecentArrivals::default();

@@ -12,6 +12,11 @@ impl Name {
     /// The empty name: not given.
     pub const NONE: Self = Self(0);
 
+    /// The place of the name among all, counted in the order in which they were first seen.
+    pub fn index(self) -> u32 {
+        self.0
+    }
+
     /// Whether a name was given.
     pub fn is_some(self) -> bool {
         self != Self::NONE

@@ -24,6 +24,15 @@ impl RandomStream {
         Self(ChaCha8Rng::from_seed(key))
     }
 
+    /// A stream of its own for the thing with this number, the same whatever has been drawn for others.
+    #[must_use]
+    pub fn part(&self, number: u64) -> Self {
+        let mut own = self.0.clone();
+        own.set_stream(number);
+        own.set_word_pos(0);
+        Self(own)
+    }
+
     /// Uniform in [0, 1) with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
@@ -77,6 +86,17 @@ mod tests {
         assert_eq!(draws(7, "arrivals"), draws(7, "arrivals"));
         assert_ne!(draws(7, "arrivals"), draws(7, "lottery"));
         assert_ne!(draws(7, "arrivals"), draws(8, "arrivals"));
+    }
+
+    #[test]
+    fn a_part_does_not_depend_on_what_was_drawn_before() {
+        let mut stream = RandomStream::new(7, "lengths");
+        let before = stream.part(3).below(1 << 60);
+        stream.unit();
+        assert_eq!(stream.part(3).below(1 << 60), before);
+        assert_ne!(stream.part(4).below(1 << 60), before);
+        let mean = (0..10_000).map(|number| stream.part(number).unit()).sum::<f64>() / 10_000.0;
+        assert!((mean - 0.5).abs() < 0.02, "{mean}");
     }
 
     #[test]

@@ -60,7 +60,6 @@ pub fn start(
             calibration: Calibration::default(),
             said: HashMap::new(),
         },
-        seed: 0,
     };
     std::thread::Builder::new().name("forecasts".to_owned()).spawn(move || forecaster.run()).map(drop)
 }
@@ -81,7 +80,6 @@ struct Forecaster {
     inbox: Sender<Message>,
     learned: SharedLearned,
     lessons: Lessons,
-    seed: u64,
 }
 
 /// What jobs taught beside their lengths.
@@ -192,11 +190,9 @@ impl Forecaster {
         let recent = self.lessons.recent.pool(queue.now);
         let QueueFork { engine, pending, now, wall_ns, numbers, records, stop_time } = queue;
         let fork = Fork { engine, pending, now, numbers, lengths, stop_time, recent };
-        let options = ForecastOptions { seed: self.seed, ..ForecastOptions::default() };
         let has_time = || thread_time().saturating_sub(began) < TIME_MAX && since.elapsed() < WAIT_MAX;
         let is_wanted = || is_current(self.board.told() - told, records.len(), since.elapsed());
-        self.seed += 1;
-        let Some(mut forecasts) = fork.starts_while(&options, &has_time, &is_wanted) else { return };
+        let Some(mut forecasts) = fork.starts_while(&ForecastOptions::default(), &has_time, &is_wanted) else { return };
         self.lessons.calibrate(&fork, &mut forecasts);
         let when = |time: Time| rfc3339(wall_of(time, now, wall_ns));
         let mut jobs = forecasts.iter().map(|forecast| prediction(&fork, &records, forecast, &when)).collect::<Vec<_>>();
