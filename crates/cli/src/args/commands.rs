@@ -53,6 +53,13 @@ impl Cli {
         let args = SubmitArgs::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut alone).exit());
         Self { command: Command::Submit(args) }
     }
+
+    /// Every command with all its options, for those who look at all of them.
+    pub fn whole() -> clap::Command {
+        let mut whole = Self::command().disable_help_subcommand(true);
+        whole.build();
+        whole
+    }
 }
 
 /// The commands by what they are about, in the order in which one meets them.
@@ -96,9 +103,8 @@ const SUPERVISE: &str = "__supervise";
 const SUBMIT_ABOUT: &str = "Give a job to the queue, and print its number";
 const WIDTH_MAX: usize = 100;
 
-/// The command to run. The options of the others are not even made.
+/// The command to run.
 #[derive(Subcommand)]
-#[command(defer = true)]
 pub enum Command {
     /// Simulate policies on a workload and compare them
     Sim(SimArgs),
@@ -262,7 +268,7 @@ mod tests {
     #[test]
     fn examples_are_of_their_own_command_and_fit_the_width_of_help() {
         let mut found = Vec::new();
-        all_below(&Cli::command(), "rota", &mut found);
+        all_below(&Cli::whole(), "rota", &mut found);
         for (path, help) in found {
             let lines = help.lines().collect::<Vec<_>>();
             for (line, next) in lines.iter().zip(lines.iter().skip(1).chain(&[""])) {
@@ -281,11 +287,11 @@ mod tests {
 
     /// The commands of a text: lines that begin with `rota`, without what is said of them.
     fn commands_in(text: &str) -> Vec<String> {
-        let joined = text.replace("\\\n", " ");
+        let joined = text.replace("\\\n", " ").replace(" && ", " ; ");
         let lines = joined.lines().filter_map(|line| line.trim_start().strip_prefix("rota "));
-        let said = |line: &str| [" # ", "  "].iter().filter_map(|mark| line.find(mark)).min();
+        let said = |line: &str| [" # ", "  ", " > "].iter().filter_map(|mark| line.find(mark)).min();
         let bare = lines.map(|line| format!("rota {}", &line[..said(line).unwrap_or(line.len())]));
-        bare.flat_map(|line| line.split([';', '|']).map(|part| part.trim().to_owned()).collect::<Vec<_>>())
+        bare.flat_map(|line| line.split([';', '|', '&', '>']).map(|part| part.trim().to_owned()).collect::<Vec<_>>())
             .filter(|command| command.starts_with("rota ") && !command.contains('$'))
             .collect()
     }
@@ -300,7 +306,7 @@ mod tests {
             // Every second part is a block of code.
             texts.extend(whole.split("```").skip(1).step_by(2).map(|block| (file.display().to_string(), block.to_owned())));
         }
-        all_below(&Cli::command(), "rota", &mut texts);
+        all_below(&Cli::whole(), "rota", &mut texts);
         let (mut count, mut wrong) = (0, Vec::new());
         for (place, command) in
             texts.iter().flat_map(|(place, text)| commands_in(text).into_iter().map(move |command| (place, command)))
