@@ -3,7 +3,7 @@
 use crate::args::Cli;
 use crate::output;
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::{Args, CommandFactory, ValueEnum};
 use std::path::{Path, PathBuf};
 
 /// The shells that completions can be written for.
@@ -83,7 +83,7 @@ complete -c rota -a '(rota __complete -- (commandline -opc)[2..-1] (commandline 
 
 fn script(shell: Shell) -> Vec<u8> {
     use clap_complete::{generate, shells};
-    let mut command = visible(&Cli::whole());
+    let mut command = visible(&Cli::command());
     let mut script = Vec::new();
     match shell {
         Shell::Bash => generate(shells::Bash, &mut command, "rota", &mut script),
@@ -99,7 +99,7 @@ fn script(shell: Shell) -> Vec<u8> {
 }
 
 fn write_pages(dir: &Path) -> anyhow::Result<usize> {
-    let mut command = visible(&Cli::whole()).disable_help_subcommand(true);
+    let mut command = visible(&Cli::command()).disable_help_subcommand(true);
     command.build();
     write_page(command, dir)
 }
@@ -114,18 +114,13 @@ fn write_page(command: clap::Command, dir: &Path) -> anyhow::Result<usize> {
     Ok(count)
 }
 
-/// Whether clap adds this option itself, to every command.
-fn is_added(argument: &clap::Arg) -> bool {
-    ["help", "version"].contains(&argument.get_id().as_str())
-}
-
 /// The command without its hidden subcommands, which the generators would show.
 fn visible(command: &clap::Command) -> clap::Command {
     let subcommands = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(visible);
     let mut copy = clap::Command::new(kept(command.get_name()))
         .visible_aliases(command.get_all_aliases().map(kept))
         .subcommand_required(command.is_subcommand_required_set())
-        .args(command.get_arguments().filter(|argument| !is_added(argument)).cloned())
+        .args(command.get_arguments().cloned())
         .subcommands(subcommands);
     if let Some(about) = command.get_about() {
         copy = copy.about(about.clone());
@@ -163,7 +158,7 @@ mod tests {
     fn every_shown_command_can_be_completed_and_no_hidden_one() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = String::from_utf8(script(shell)).unwrap();
-            for words in shown(&Cli::whole(), &[]) {
+            for words in shown(&Cli::command(), &[]) {
                 let told = match shell {
                     Shell::Bash => script.contains(&format!("rota__subcmd__{}", words.join("__subcmd__").replace('-', "__"))),
                     Shell::Zsh => {
@@ -180,7 +175,7 @@ mod tests {
     #[test]
     fn every_shown_command_has_a_page_and_no_hidden_one() {
         let dir = tempfile::tempdir().unwrap();
-        let commands = shown(&Cli::whole(), &[]);
+        let commands = shown(&Cli::command(), &[]);
         assert_eq!(write_pages(dir.path()).unwrap(), commands.len() + 1);
         for words in &commands {
             let page = std::fs::read_to_string(dir.path().join(format!("rota-{}.1", words.join("-")))).unwrap();

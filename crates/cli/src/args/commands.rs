@@ -53,13 +53,6 @@ impl Cli {
         let args = SubmitArgs::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut alone).exit());
         Self { command: Command::Submit(args) }
     }
-
-    /// Every command with all its options, for those who look at all of them.
-    pub fn whole() -> clap::Command {
-        let mut whole = Self::command().disable_help_subcommand(true);
-        whole.build();
-        whole
-    }
 }
 
 /// The commands by what they are about, in the order in which one meets them.
@@ -268,7 +261,7 @@ mod tests {
     #[test]
     fn examples_are_of_their_own_command_and_fit_the_width_of_help() {
         let mut found = Vec::new();
-        all_below(&Cli::whole(), "rota", &mut found);
+        all_below(&Cli::command(), "rota", &mut found);
         for (path, help) in found {
             let lines = help.lines().collect::<Vec<_>>();
             for (line, next) in lines.iter().zip(lines.iter().skip(1).chain(&[""])) {
@@ -306,7 +299,7 @@ mod tests {
             // Every second part is a block of code.
             texts.extend(whole.split("```").skip(1).step_by(2).map(|block| (file.display().to_string(), block.to_owned())));
         }
-        all_below(&Cli::whole(), "rota", &mut texts);
+        all_below(&Cli::command(), "rota", &mut texts);
         let (mut count, mut wrong) = (0, Vec::new());
         for (place, command) in
             texts.iter().flat_map(|(place, text)| commands_in(text).into_iter().map(move |command| (place, command)))

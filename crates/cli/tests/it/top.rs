@@ -17,9 +17,13 @@ fn an_interval_that_cannot_be_meant_is_refused() {
 
 #[test]
 fn completions_and_manual_pages_come_from_the_binary() {
-    assert!(stdout(&["completions", "bash"]).contains("complete -F _rota"));
+    let script = stdout(&["completions", "bash"]);
+    assert!(script.contains("complete -F _rota") && script.contains("--makespan-weight"));
     let dir = tempfile::tempdir().unwrap();
     let pages = dir.path().join("man1");
     stdout(&["man", "--out", pages.to_str().unwrap()]);
     assert!(pages.join("rota-top.1").exists());
+    for (page, option) in [("rota-submit.1", "memory"), ("rota-learn-train.1", "makespan"), ("rota-token-create.1", "scope")] {
+        assert!(std::fs::read_to_string(pages.join(page)).unwrap().contains(option), "{page}: {option}");
+    }
 }
