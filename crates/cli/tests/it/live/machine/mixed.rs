@@ -104,7 +104,8 @@ fn two_v100_with_a_little_less_memory_on_one_are_one_type() {
     let gang = daemon.shell(&["-g", "2"], "true");
     let why = daemon.explain(gang);
     assert!(why["reason"].as_str().unwrap().starts_with("needs 2 whole GPUs; GPU 0 runs job"), "{why:#}");
-    for job in [one, other, large, gang] {
+    // The gang first: it would start as soon as the others are gone.
+    for job in [gang, one, other, large] {
         daemon.ok(&["cancel", &job.to_string()]);
     }
     let mut holder = Command::new("sleep").arg("60").spawn().unwrap();
