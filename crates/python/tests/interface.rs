@@ -37,7 +37,7 @@ fn environments_are_made_stepped_and_freed() {
         let arrays = arrays.assume_init();
         assert_eq!((arrays.environments, arrays.rows, arrays.features), (3, 51, FEATURES.len() as u64));
         rota_vector_names(vector, room.as_mut_ptr(), ROOM);
-        assert!(text(&room).starts_with(r#"[["log_wait","#), "{}", text(&room));
+        assert!(text(&room).starts_with(r#"[["free","#), "{}", text(&room));
         let mut ended = 0;
         for _ in 0..200 {
             let legal = std::slice::from_raw_parts(arrays.legal, 3 * 51);
