@@ -115,9 +115,9 @@ pub struct TrainArgs {
     /// With es: episodes that each candidate plays in a generation
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     pub episodes: u64,
-    /// Episodes that the best checkpoint is chosen by
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..))]
-    pub validation: u64,
+    /// Episodes that the best checkpoint is chosen by [default: 256 for swf-compat without --resort, 32 otherwise]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub validation: Option<u64>,
     /// With classroom, trace and es: a better job may take GPUs from a running one
     #[arg(long)]
     pub preempt: bool,

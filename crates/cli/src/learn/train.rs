@@ -26,6 +26,10 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     used.preempt = args.preempt;
     used.reserve = args.reserve;
     let steps = args.steps.unwrap_or(chosen.steps);
+    // Where the chosen job is waited for, a few unlucky choices make most of a sequence's cost: few sequences do not tell a good
+    // checkpoint from a lucky one.
+    let is_committed = args.env.env.starts_with("swf-compat") && !args.env.resort;
+    let validation = args.validation.unwrap_or(if is_committed { 256 } else { 32 });
     let is_linear = args.algo == AlgorithmWord::Es && !args.env.env.starts_with("classroom");
     let is_linear = is_linear || args.algo == AlgorithmWord::Q;
     let usual = if is_linear { "none" } else { "16" };
@@ -36,7 +40,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
         // The order of jobs hardly changes what they need, and much how long they take.
         objective: if objective == Objective::Energy { Objective::Jct } else { objective },
         hidden: hidden(args.hidden.as_deref().unwrap_or(usual))?,
-        validation_episodes: args.validation,
+        validation_episodes: validation,
         used,
         environment: args.env.env.clone(),
         features: features(args, &chosen.task)?,
@@ -62,7 +66,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     bar.finish_and_clear();
     if objective == Objective::Energy {
         objective.word().clone_into(&mut trained.model.header.objective);
-        let trials = choose(&chosen.task, &mut trained.model, &choices, args.validation, args.jct_slack)?;
+        let trials = choose(&chosen.task, &mut trained.model, &choices, validation, args.jct_slack)?;
         remark(&power::table(&trials, &trained.model));
     }
     let bytes = trained.model.to_bytes()?;
