@@ -28,7 +28,9 @@ const SPEED_WORTH: f64 = 0.02;
 const STAY_ROUNDS_FREE: f64 = 1.0;
 /// The same where jobs share GPUs: who holds on to its place there keeps two others from coming together.
 const STAY_ROUNDS_FREE_SHARED: f64 = 0.5;
-/// Jobs that are owed the same to this part of a round are owed the same: a stop takes a little longer at one time than at another.
+/// Jobs that are owed the same to so many seconds are owed the same, because a stop takes a little longer at one time than at another;
+/// in short rounds, to this part of a round.
+const TIE_SECONDS: f64 = 1.0;
 const TIE_ROUNDS: f64 = 0.1;
 /// What a trial on a GPU type of which nothing is known is worth: more than a job can be owed.
 const TRIAL_ROUNDS: f64 = 50.0;
@@ -398,7 +400,7 @@ impl Share {
         let Ok(columns) = matcher.find(&Matching { values, sizes, capacities: free }) else {
             return jobs.map(|job| (job, None)).collect();
         };
-        let tolerance = if merit == Merit::Credit { TIE_ROUNDS } else { 0.0 };
+        let tolerance = if merit == Merit::Credit { TIE_ROUNDS.min(TIE_SECONDS / round_seconds) } else { 0.0 };
         first_come_first_served(jobs.clone(), (values, sizes), columns, tolerance, snapshot);
         self.move_up(jobs.clone(), sizes, columns, free, snapshot, round_seconds);
         jobs.zip(columns.iter().map(|column| column.map(GpuTypeId::from_index))).collect()
