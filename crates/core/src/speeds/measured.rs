@@ -65,7 +65,8 @@ pub struct MeasuredSpeeds {
 }
 
 impl MeasuredSpeeds {
-    /// Takes in a measurement: half of what was known, half of what was seen, and less of it if it was short. `beside` is the type of the job on the same GPUs.
+    /// Takes in a measurement: half of what was known, half of what was seen, and less of it if it was short. `beside` is the type of the
+    /// job on the same GPUs.
     pub fn take_in(&mut self, job_type: &str, gpus: u32, gpu_type: &str, beside: Option<&str>, sample: SpeedSample) {
         let seconds = sample.ran.seconds();
         if sample.steps == 0 || seconds <= 0.0 {
