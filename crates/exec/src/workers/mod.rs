@@ -9,14 +9,15 @@
 //! silence; a message of a connection that has been replaced is not heard. A worker tells with each connection which runs it has, so
 //! that nothing needs to be acknowledged: what was lost with a connection is in the next report.
 
-mod allocation;
 mod certificate;
 mod executor;
+mod farewell;
 mod frame;
 mod gang;
 pub(crate) mod home;
 mod hub;
 mod known_nodes;
+mod leaving;
 mod listener;
 mod listening_clock;
 mod mirror;
@@ -29,9 +30,9 @@ mod runner;
 mod tunnel;
 mod worker;
 
-pub use allocation::farewell::left_path;
 pub use certificate::{JoinToken, WorkerIdentity};
 pub use executor::{WorkerExecutor, WorkersHandle, WorkersSettings};
+pub use farewell::left_path;
 pub use hub::JoinJudge;
 pub use pruning::PruneRule;
 pub use worker::{Looker, WorkError, WorkerSettings, work};

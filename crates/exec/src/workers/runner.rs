@@ -15,8 +15,8 @@ use rota_gpu::Device;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use super::allocation::leaving::Leaving;
 use super::home::{HomeRuns, SharedExecutor};
+use super::leaving::Leaving;
 use super::output::Cursor;
 use super::protocol::{FromWorker, HeldRun, HeldState, OutputPlace, ToWorker};
 use super::pruning::{PruneRule, Pruning};

@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::client::TlsStream;
 
-use super::allocation::farewell::{self, left_path};
 use super::certificate::{JoinToken, server_name};
+use super::farewell::{self, left_path};
 use super::protocol::{FRAME_BYTES_MAX, FromWorker, HELLO_BYTES_MAX, Hello, PROTOCOL, ToWorker, TunnelPiece, Welcome};
 use super::pruning::PruneRule;
 use super::runner::{Input, Outbox, Placed, Runner};

@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::hub::Hub;
+use super::output::Cursor;
+use super::protocol::{HeldRun, HeldState};
+use super::runner::specs_in;
 use crate::executor::NodeName;
 use crate::local::watch::dir_in;
-use crate::workers::hub::Hub;
-use crate::workers::output::Cursor;
-use crate::workers::protocol::{HeldRun, HeldState};
-use crate::workers::runner::specs_in;
 
 /// How often a worker without a daemon looks whether it is needed.
-pub(in crate::workers) const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a worker leaves behind.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::workers) struct Left {
+pub(super) struct Left {
     /// The directory of its runs.
     jobs: PathBuf,
     /// The runs, all of which have ended.
@@ -34,12 +34,12 @@ pub fn left_path(down_file: &Path, worker: &str) -> PathBuf {
 }
 
 /// Whether all runs have ended.
-pub(in crate::workers) fn are_over(runs: &[HeldRun]) -> bool {
+pub(super) fn are_over(runs: &[HeldRun]) -> bool {
     runs.iter().all(|held| matches!(held.state, HeldState::Ended(_)))
 }
 
 /// Writes down how runs have ended: all of it or nothing.
-pub(in crate::workers) fn write(path: &Path, jobs: PathBuf, runs: Vec<HeldRun>) -> io::Result<()> {
+pub(super) fn write(path: &Path, jobs: PathBuf, runs: Vec<HeldRun>) -> io::Result<()> {
     let draft = path.with_added_extension("new");
     let mut file = std::fs::File::create(&draft)?;
     file.write_all(&serde_json::to_vec(&Left { jobs, runs })?)?;
@@ -49,7 +49,7 @@ pub(in crate::workers) fn write(path: &Path, jobs: PathBuf, runs: Vec<HeldRun>) 
 
 impl Hub {
     /// Takes in how the runs on a node have ended, with their output, from the file that its worker has left behind.
-    pub(in crate::workers) fn take_left(&self, name: &NodeName, path: &Path) -> io::Result<()> {
+    pub(super) fn take_left(&self, name: &NodeName, path: &Path) -> io::Result<()> {
         let left: Left = serde_json::from_slice(&std::fs::read(path)?)?;
         let specs = specs_in(&left.jobs);
         for held in left.runs {

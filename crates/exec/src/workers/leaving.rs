@@ -18,7 +18,7 @@ const SAVED_AND_LEFT: i32 = 85;
 
 /// What a worker in an allocation knows of its own end.
 #[derive(Default)]
-pub(in crate::workers) struct Leaving {
+pub(super) struct Leaving {
     /// Who waits for the last run to end, once the allocation ends.
     waits: Option<oneshot::Sender<()>>,
     ends: bool,
@@ -32,19 +32,19 @@ pub(in crate::workers) struct Leaving {
 
 impl Leaving {
     /// The allocation ends. `waits` hears when nothing runs any more.
-    pub(in crate::workers) fn leave(&mut self, waits: oneshot::Sender<()>) {
+    pub(super) fn leave(&mut self, waits: oneshot::Sender<()>) {
         self.ends = true;
         self.waits = Some(waits);
         self.kept.clear();
     }
 
     /// The daemon has asked a run to stop.
-    pub(in crate::workers) fn ask(&mut self, run: RunKey) {
+    pub(super) fn ask(&mut self, run: RunKey) {
         self.asked.insert(run);
     }
 
     /// Keeps an end that may be of the allocation's doing; gives it back if it is not.
-    pub(in crate::workers) fn doubt(&mut self, run: RunKey, end: RunEnd) -> Option<RunEnd> {
+    pub(super) fn doubt(&mut self, run: RunKey, end: RunEnd) -> Option<RunEnd> {
         self.over.insert(run);
         if self.asked.remove(&run) || !is_doubtful(&end) {
             return Some(end);
@@ -56,7 +56,7 @@ impl Leaving {
     }
 
     /// The ends that were kept long enough.
-    pub(in crate::workers) fn believed(&mut self) -> Vec<(RunKey, RunEnd)> {
+    pub(super) fn believed(&mut self) -> Vec<(RunKey, RunEnd)> {
         let now = Instant::now();
         let (due, kept) = std::mem::take(&mut self.kept).into_iter().partition(|(until, ..)| *until <= now);
         self.kept = kept;
@@ -65,22 +65,22 @@ impl Leaving {
     }
 
     /// Whether a run has ended, told or not.
-    pub(in crate::workers) fn is_over(&self, run: &RunKey) -> bool {
+    pub(super) fn is_over(&self, run: &RunKey) -> bool {
         self.over.contains(run)
     }
 
     /// Whether the allocation ends.
-    pub(in crate::workers) fn is_leaving(&self) -> bool {
+    pub(super) fn is_leaving(&self) -> bool {
         self.ends
     }
 
     /// Whether an end is being kept.
-    pub(in crate::workers) fn keeps_any(&self) -> bool {
+    pub(super) fn keeps_any(&self) -> bool {
         !self.kept.is_empty()
     }
 
     /// Tells whoever waits that nothing runs any more.
-    pub(in crate::workers) fn rest(&mut self) {
+    pub(super) fn rest(&mut self) {
         if let Some(waits) = self.waits.take() {
             // Whoever waits has ended first.
             _ = waits.send(());
