@@ -4,7 +4,7 @@
 //! that grows as the job falls behind what a private n-th part of every GPU type would have done for it, without bound, so nobody starves.
 //! Prices on the types find the assignment. A job that would have to restart must be worth more than one that runs on.
 
-use super::weight::{GittinsTable, Knowledge, worth};
+use super::weight::{GittinsTable, Knowledge, Memo, Turn, worth};
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
@@ -44,6 +44,43 @@ struct Lag {
     due_seconds: Vec<f64>,
     last: Time,
     matcher: Matcher,
+    // What follows from the rest, kept so that it need not be found again.
+    #[serde(skip)]
+    memos: Vec<Memo>,
+    #[serde(skip)]
+    matched: Matched,
+    #[serde(skip)]
+    before: Matched,
+}
+
+/// A matching: what it was made from, and what came of it.
+#[derive(Clone, Default)]
+struct Matched {
+    jobs: Vec<JobId>,
+    values: Vec<f64>,
+    sizes: Vec<f64>,
+    capacities: Vec<f64>,
+    types: Vec<Option<GpuTypeId>>,
+}
+
+impl Matched {
+    /// Whether it was made from the same numbers, of jobs that are not all of one size: those are matched from what was before, too.
+    fn is_of(&self, other: &Self) -> bool {
+        let is_same = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
+        let has_gangs = self.sizes.iter().any(|size| size.to_bits() != self.sizes[0].to_bits());
+        has_gangs
+            && self.jobs == other.jobs
+            && is_same(&self.values, &other.values)
+            && is_same(&self.sizes, &other.sizes)
+            && is_same(&self.capacities, &other.capacities)
+    }
+}
+
+/// What the jobs of one shape have in common.
+struct ShapeSpeeds {
+    /// The mean speed over the cluster.
+    mean: f64,
+    best: f64,
 }
 
 impl Lag {
@@ -67,40 +104,75 @@ impl Lag {
         }
     }
 
-    /// Worth of a job on each type; 0 where it cannot be.
-    fn values(&mut self, job: JobId, snapshot: &Snapshot<'_>, values: &mut Vec<f64>) {
-        let stay_bonus = (2.0 * snapshot.restart_cost_of(job).seconds() / self.tick.seconds()).min(STAY_BONUS_MAX);
-        let (shape, speeds) = (snapshot.bound.shape(job), snapshot.bound.speeds(job));
-        let view = snapshot.view(job);
-        let total = self.watch.capacities.iter().sum::<f64>().max(1.0);
-        let usable = |index: usize| shape.types.contains(GpuTypeId::from_index(index));
-        let mean_speed = (0..speeds.len())
-            .filter(|&index| usable(index))
-            .map(|index| speeds[index] * self.watch.capacities[index])
-            .sum::<f64>()
-            / total;
-        let turn = worth(&view, self.due_seconds[job.index()], self.fairness, &mut self.knowledge, stay_bonus, speeds.len());
-        let here = snapshot.type_now(job);
-        values.extend((0..speeds.len()).map(|index| {
-            let bonus = if here == Some(GpuTypeId::from_index(index)) { 1.0 + stay_bonus } else { 1.0 };
-            if usable(index) && mean_speed > 0.0 { turn * speeds[index] / mean_speed * bonus } else { 0.0 }
-        }));
+    /// Mean and best speeds of every shape.
+    fn shape_speeds(&self, bound: &Bound) -> Vec<ShapeSpeeds> {
+        let capacities = &self.watch.capacities;
+        let total = capacities.iter().sum::<f64>().max(1.0);
+        let of = |shape: &Shape| {
+            let speeds = &bound.speeds[shape.speeds as usize];
+            let types = || shape.types.iter().map(GpuTypeId::index);
+            let mean = types().map(|index| speeds[index] * capacities[index]).sum::<f64>() / total;
+            ShapeSpeeds { mean, best: types().map(|index| speeds[index]).fold(0.0, f64::max) }
+        };
+        bound.shapes.iter().map(of).collect()
+    }
+
+    /// Adds the worth of each job on each type to the list; 0 where it cannot be.
+    fn values(&mut self, jobs: &[JobId], snapshot: &Snapshot<'_>, values: &mut Vec<f64>) {
+        let of_shapes = self.shape_speeds(snapshot.bound);
+        self.memos.resize(snapshot.states.len(), Memo::default());
+        // Most jobs lose the same by a restart.
+        let bonus_of = |cost: Span, tick: Span| (2.0 * cost.seconds() / tick.seconds()).min(STAY_BONUS_MAX);
+        let mut bonus = (Span::ZERO, bonus_of(Span::ZERO, self.tick));
+        for &job in jobs {
+            let cost = snapshot.restart_cost_of(job);
+            if cost != bonus.0 {
+                bonus = (cost, bonus_of(cost, self.tick));
+            }
+            let stay_bonus = bonus.1;
+            let of_shape = &of_shapes[snapshot.bound.shape_of[job.index()].index()];
+            let (shape, speeds) = (snapshot.bound.shape(job), snapshot.bound.speeds(job));
+            let turn = Turn {
+                view: snapshot.view(job),
+                best_speed: of_shape.best,
+                due_seconds: self.due_seconds[job.index()],
+                stay_bonus,
+                types: speeds.len(),
+            };
+            let turn = worth(&turn, self.fairness, &mut self.knowledge, &mut self.memos[job.index()]);
+            let here = snapshot.type_now(job);
+            values.extend(speeds.iter().enumerate().map(|(index, speed)| {
+                let gpu_type = GpuTypeId::from_index(index);
+                let bonus = if here == Some(gpu_type) { 1.0 + stay_bonus } else { 1.0 };
+                if of_shape.mean > 0.0 && shape.types.contains(gpu_type) { turn * speed / of_shape.mean * bonus } else { 0.0 }
+            }));
+        }
     }
 
     /// Matches jobs to types.
     fn assign(&mut self, matcher: &mut Matcher, snapshot: &Snapshot<'_>) -> Vec<(JobId, Option<GpuTypeId>)> {
-        let jobs = self.watch.active.clone();
-        let mut values = Vec::with_capacity(jobs.len() * self.watch.capacities.len());
-        for &job in &jobs {
-            self.values(job, snapshot, &mut values);
+        let mut next = std::mem::take(&mut self.before);
+        next.jobs.clone_from(&self.watch.active);
+        next.capacities.clone_from(&self.watch.capacities);
+        next.values.clear();
+        self.values(&next.jobs, snapshot, &mut next.values);
+        next.sizes.clear();
+        next.sizes.extend(next.jobs.iter().map(|&job| size(snapshot.bound.shape(job))));
+        // What came of the last plan is looked at in the same moment, and often nothing is worth more or less by it.
+        if self.matched.is_of(&next) {
+            self.before = next;
+        } else {
+            matcher.forget_prices();
+            let matching = Matching { values: &next.values, sizes: &next.sizes, capacities: &next.capacities };
+            next.types.clear();
+            match matcher.find(&matching) {
+                Ok(columns) => next.types.extend(columns.iter().map(|column| column.map(GpuTypeId::from_index))),
+                // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
+                Err(_) => next.types.resize(next.jobs.len(), None),
+            }
+            self.before = std::mem::replace(&mut self.matched, next);
         }
-        let sizes = jobs.iter().map(|&job| size(snapshot.bound.shape(job))).collect::<Vec<_>>();
-        matcher.forget_prices();
-        // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
-        let Ok(columns) = matcher.find(&Matching { values: &values, sizes: &sizes, capacities: &self.watch.capacities }) else {
-            return jobs.iter().map(|&job| (job, None)).collect();
-        };
-        jobs.iter().copied().zip(columns.iter().map(|column| column.map(GpuTypeId::from_index))).collect()
+        self.matched.jobs.iter().copied().zip(self.matched.types.iter().copied()).collect()
     }
 }
 
@@ -136,6 +208,8 @@ impl Policy for Lag {
     fn renumber(&mut self, rows: &Renumbering) {
         self.watch.renumber(rows);
         rows.keep(&mut self.due_seconds);
+        self.memos.clear();
+        self.matched = Matched::default();
         if let Knowledge::History(tracker) = &mut self.knowledge {
             tracker.renumber(rows);
         }
@@ -151,6 +225,9 @@ fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, Pol
         due_seconds: Vec::new(),
         last: Time::ZERO,
         matcher: Matcher::default(),
+        memos: Vec::new(),
+        matched: Matched::default(),
+        before: Matched::default(),
     }))
 }
 
