@@ -8,7 +8,7 @@ use super::weight::{GittinsTable, Knowledge, Memo, Turn, worth};
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
-use rota_core::{Bound, GpuTypeId, JobId, Preempt, Renumbering, Shape, Snapshot, Span, Target, Time, Wish};
+use rota_core::{Bound, GpuTypeId, JobId, Name, Preempt, Renumbering, RestartCost, Shape, Snapshot, Span, Target, Time, Wish};
 use rota_solver::match_prices::{Matcher, Matching};
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,9 @@ struct Lag {
     matcher: Matcher,
     // What follows from the rest, kept so that it need not be found again.
     #[serde(skip)]
-    memos: Vec<Memo>,
+    rows: Vec<Row>,
+    #[serde(skip)]
+    speed_changes: u64,
     #[serde(skip)]
     matched: Matched,
     #[serde(skip)]
@@ -76,6 +78,39 @@ impl Matched {
     }
 }
 
+/// What is known of one job, close together: a decision looks at every job, and most have not changed since the last.
+#[derive(Clone, Copy, Default)]
+struct Row {
+    is_known: bool,
+    has_gpus: bool,
+    /// The type it runs on.
+    here: Option<GpuTypeId>,
+    shape: u32,
+    gpus: u32,
+    kind: Name,
+    weight: f64,
+    /// What it has done, in seconds on its best type, unless it goes on.
+    done_seconds: f64,
+    memo: Memo,
+}
+
+impl Row {
+    fn look(&mut self, job: JobId, snapshot: &Snapshot<'_>) {
+        let (bound, view) = (snapshot.bound, snapshot.view(job));
+        *self = Self {
+            is_known: true,
+            has_gpus: view.state.phase.has_gpus(),
+            here: snapshot.type_now(job),
+            shape: bound.shape_of[job.index()].index() as u32,
+            gpus: view.job.gpus,
+            kind: view.job.kind,
+            weight: view.job.weight,
+            done_seconds: view.done().at_speed(view.best_speed()).seconds(),
+            memo: self.memo,
+        };
+    }
+}
+
 /// What the jobs of one shape have in common.
 struct ShapeSpeeds {
     /// The mean speed over the cluster.
@@ -84,6 +119,23 @@ struct ShapeSpeeds {
 }
 
 impl Lag {
+    /// Looks at the jobs again that changed since the last decision.
+    fn look(&mut self, snapshot: &Snapshot<'_>) {
+        if std::mem::replace(&mut self.speed_changes, snapshot.speed_changes) != snapshot.speed_changes {
+            self.rows.clear();
+        }
+        self.rows.resize(snapshot.states.len(), Row::default());
+        for &job in snapshot.changed.iter().chain(snapshot.repaced) {
+            self.rows[job.index()].is_known = false;
+        }
+        for &job in &self.watch.active {
+            let row = &mut self.rows[job.index()];
+            if !row.is_known {
+                row.look(job, snapshot);
+            }
+        }
+    }
+
     /// Books what the private shares have done since the last decision.
     fn accrue(&mut self, snapshot: &Snapshot<'_>) {
         let seconds = snapshot.now.since(self.last).seconds();
@@ -99,8 +151,8 @@ impl Lag {
             .map(|shape| private_rate(shape, snapshot.bound, &self.watch.capacities, jobs))
             .collect::<Vec<_>>();
         for &job in &self.watch.active {
-            let weight = snapshot.bound.job(job).weight;
-            self.due_seconds[job.index()] += seconds * weight * rates[snapshot.bound.shape_of[job.index()].index()];
+            let row = &self.rows[job.index()];
+            self.due_seconds[job.index()] += seconds * row.weight * rates[row.shape as usize];
         }
     }
 
@@ -120,30 +172,37 @@ impl Lag {
     /// Adds the worth of each job on each type to the list; 0 where it cannot be.
     fn values(&mut self, jobs: &[JobId], snapshot: &Snapshot<'_>, values: &mut Vec<f64>) {
         let of_shapes = self.shape_speeds(snapshot.bound);
-        self.memos.resize(snapshot.states.len(), Memo::default());
         // Most jobs lose the same by a restart.
         let bonus_of = |cost: Span, tick: Span| (2.0 * cost.seconds() / tick.seconds()).min(STAY_BONUS_MAX);
         let mut bonus = (Span::ZERO, bonus_of(Span::ZERO, self.tick));
         for &job in jobs {
-            let cost = snapshot.restart_cost_of(job);
+            let row = &mut self.rows[job.index()];
+            if !row.is_known {
+                row.look(job, snapshot);
+            }
+            let (shape, of_shape) = (&snapshot.bound.shapes[row.shape as usize], &of_shapes[row.shape as usize]);
+            let (view, speeds) = (snapshot.view(job), &snapshot.bound.speeds[shape.speeds as usize]);
+            if row.has_gpus {
+                row.done_seconds = view.done().at_speed(of_shape.best).seconds();
+            }
+            let cost = snapshot.restart_costs.of(row.kind).map_or(snapshot.restart_cost, RestartCost::whole);
             if cost != bonus.0 {
                 bonus = (cost, bonus_of(cost, self.tick));
             }
             let stay_bonus = bonus.1;
-            let of_shape = &of_shapes[snapshot.bound.shape_of[job.index()].index()];
-            let (shape, speeds) = (snapshot.bound.shape(job), snapshot.bound.speeds(job));
             let turn = Turn {
-                view: snapshot.view(job),
+                view,
                 best_speed: of_shape.best,
+                done_seconds: row.done_seconds,
+                gpus: row.gpus,
                 due_seconds: self.due_seconds[job.index()],
                 stay_bonus,
                 types: speeds.len(),
             };
-            let turn = worth(&turn, self.fairness, &mut self.knowledge, &mut self.memos[job.index()]);
-            let here = snapshot.type_now(job);
+            let turn = worth(&turn, self.fairness, &mut self.knowledge, &mut row.memo);
             values.extend(speeds.iter().enumerate().map(|(index, speed)| {
                 let gpu_type = GpuTypeId::from_index(index);
-                let bonus = if here == Some(gpu_type) { 1.0 + stay_bonus } else { 1.0 };
+                let bonus = if row.here == Some(gpu_type) { 1.0 + stay_bonus } else { 1.0 };
                 if of_shape.mean > 0.0 && shape.types.contains(gpu_type) { turn * speed / of_shape.mean * bonus } else { 0.0 }
             }));
         }
@@ -187,6 +246,7 @@ fn private_rate(shape: &Shape, bound: &Bound, capacities: &[f64], jobs: f64) -> 
 impl Policy for Lag {
     fn decide(&mut self, snapshot: &Snapshot<'_>, _: &mut Context) -> Target {
         self.due_seconds.resize(snapshot.states.len(), 0.0);
+        self.look(snapshot);
         self.accrue(snapshot);
         self.watch.update(snapshot);
         if let Knowledge::History(tracker) = &mut self.knowledge {
@@ -208,7 +268,7 @@ impl Policy for Lag {
     fn renumber(&mut self, rows: &Renumbering) {
         self.watch.renumber(rows);
         rows.keep(&mut self.due_seconds);
-        self.memos.clear();
+        self.rows.clear();
         self.matched = Matched::default();
         if let Knowledge::History(tracker) = &mut self.knowledge {
             tracker.renumber(rows);
@@ -225,7 +285,8 @@ fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, Pol
         due_seconds: Vec::new(),
         last: Time::ZERO,
         matcher: Matcher::default(),
-        memos: Vec::new(),
+        rows: Vec::new(),
+        speed_changes: 0,
         matched: Matched::default(),
         before: Matched::default(),
     }))

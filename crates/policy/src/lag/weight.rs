@@ -67,6 +67,10 @@ pub struct Turn<'a> {
     pub view: JobView<'a>,
     /// Its best speed on the cluster.
     pub best_speed: f64,
+    /// What it has done, in seconds on its best GPU type.
+    pub done_seconds: f64,
+    /// Its GPUs.
+    pub gpus: u32,
     /// What a private share would have done for it, in seconds on its best GPU type.
     pub due_seconds: f64,
     /// How much more it is worth that it stays where it is.
@@ -77,11 +81,10 @@ pub struct Turn<'a> {
 
 /// The worth of a job's turn. Work is measured in seconds on its best GPU type.
 pub fn worth(turn: &Turn<'_>, fairness: f64, knowledge: &mut Knowledge, memo: &mut Memo) -> f64 {
-    let Turn { view, best_speed, due_seconds, stay_bonus, types } = *turn;
-    let done_seconds = view.done().at_speed(best_speed).seconds();
+    let Turn { view, best_speed, done_seconds, gpus, due_seconds, stay_bonus, types } = *turn;
     let mut lag = (due_seconds + LAG_SECONDS) / (done_seconds + LAG_SECONDS);
     let by_length = match knowledge {
-        Knowledge::Nothing => by_service(done_seconds, memo) * guard(view.job.gpus, due_seconds, done_seconds, stay_bonus),
+        Knowledge::Nothing => by_service(done_seconds, memo) * guard(gpus, due_seconds, done_seconds, stay_bonus),
         Knowledge::Estimate(table) => {
             let estimate = view.believed_work().at_speed(best_speed).seconds().max(1e-3);
             memo.recall([done_seconds, estimate], || (table.index(done_seconds / estimate) / estimate).powf(0.25))
@@ -93,7 +96,7 @@ pub fn worth(turn: &Turn<'_>, fairness: f64, knowledge: &mut Knowledge, memo: &m
                 tracker.index(&view).max(INDEX_MIN)
             }
             _ => {
-                let guard = guard(view.job.gpus, due_seconds, done_seconds, stay_bonus);
+                let guard = guard(gpus, due_seconds, done_seconds, stay_bonus);
                 let index = tracker.index(&view).max(INDEX_MIN);
                 memo.recall([index, 0.0], || index.powf(0.25)) * guard
             }

@@ -2,7 +2,7 @@
 //! them, so it is made without them. Of those bystanders the most that one is worth is kept, for each size and pool, and every step asks
 //! whether it would have touched such a row. If one would, the matching is made anew with more rows: the outcome is that of all rows.
 
-use super::Matching;
+use super::{Matching, limit_at};
 
 /// The rows that take part, as a matching of their own.
 #[derive(Clone, Debug, Default)]
@@ -18,16 +18,25 @@ pub(super) struct Contenders {
     /// The same for the rows that take part.
     pub(super) kind_of: Vec<u32>,
     bystanders: Bystanders,
-    /// For each size, the rows that are worth less than the prices, with how much less.
+    /// For each size, the rows that need not take part, with what they have beyond the prices.
     below: Vec<Vec<(f64, u32)>>,
+    /// What each row has beyond the prices.
+    surplus: Vec<f64>,
+    /// That per unit, and the size, of rows that are worth the prices.
+    worthy: Vec<(f64, f64)>,
 }
+
+/// The rows that are worth most per unit take part, up to so many times the room there is.
+const ROOM: f64 = 1.25;
 
 /// What is known of the rows that do not take part.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bystanders {
     /// The most that one is worth, by size and pool; nothing where there is none.
     pub(super) most: Vec<f64>,
-    /// How many of their entries are worth something.
+    /// The most that one has beyond the prices, per unit.
+    pub(super) surplus: f64,
+    /// How many entries they have.
     pub(super) entries: usize,
     /// How many rows there are, with those that take part.
     pub(super) rows: usize,
@@ -56,20 +65,20 @@ impl Contenders {
         }
     }
 
-    /// Lets those rows take part that are worth a price, and of each size so many of the next best. `values` and `surplus` have a list for
-    /// each pool: what a row is worth there, or nothing at all, and what is left of that beyond the price.
+    /// Lets those rows take part that are worth most per unit beyond the prices, as long as they are worth them and there is room for
+    /// most of them, and of each size so many of the next best. `values` and `surplus` have a list for each pool: what a row is worth
+    /// there, or nothing at all, and what is left of that beyond the price.
     pub(super) fn choose(&mut self, matching: &Matching<'_>, values: &[Vec<f64>], surplus: &[Vec<f64>], more: usize) {
         let (rows, pools) = (matching.sizes.len(), matching.capacities.len());
         self.rows.clear();
         self.below.resize_with(self.kinds.len(), Vec::new);
         self.below.iter_mut().for_each(Vec::clear);
-        let is_all = more >= rows;
-        if is_all {
+        if more >= rows {
             self.rows.extend(0..rows as u32);
         } else {
-            for row in 0..rows {
-                let left = surplus.iter().map(|surplus| surplus[row]).fold(f64::NEG_INFINITY, f64::max);
-                if left >= 0.0 {
+            let least = self.least_worthy(matching, surplus);
+            for (row, &left) in self.surplus.iter().enumerate() {
+                if left >= 0.0 && left / matching.sizes[row] >= least {
                     self.rows.push(row as u32);
                 } else {
                     self.below[self.kind_of_all[row] as usize].push((left, row as u32));
@@ -77,23 +86,24 @@ impl Contenders {
             }
         }
         let bystanders = &mut self.bystanders;
-        *bystanders = Bystanders { most: std::mem::take(&mut bystanders.most), entries: 0, rows, is_empty: true };
         bystanders.most.clear();
         bystanders.most.resize(self.kinds.len() * pools, f64::NEG_INFINITY);
+        (bystanders.entries, bystanders.rows, bystanders.is_empty) = (0, rows, true);
+        bystanders.surplus = f64::NEG_INFINITY;
         for (kind, below) in self.below.iter_mut().enumerate() {
             let next_best = more.min(below.len());
             if next_best < below.len() {
                 below.select_nth_unstable_by(next_best, |left, right| right.0.total_cmp(&left.0));
-                bystanders.is_empty = false;
             }
             let (nearly, far) = below.split_at(next_best);
             self.rows.extend(nearly.iter().map(|(_, row)| *row));
+            let Some((left, _)) = far.first() else { continue };
+            bystanders.is_empty = false;
+            bystanders.surplus = bystanders.surplus.max(left / self.kinds[kind]);
             for (pool, most) in bystanders.most[kind * pools..][..pools].iter_mut().enumerate() {
                 *most = far.iter().map(|(_, row)| values[pool][*row as usize]).fold(f64::NEG_INFINITY, f64::max);
             }
-            let is_entry = |value: &&f64| **value > 0.0;
-            bystanders.entries +=
-                far.iter().map(|(_, row)| matching.row(*row as usize).iter().filter(is_entry).count()).sum::<usize>();
+            bystanders.entries += far.len() * pools;
         }
         self.rows.sort_unstable();
         self.values.clear();
@@ -104,6 +114,23 @@ impl Contenders {
             self.sizes.push(matching.sizes[row as usize]);
             self.kind_of.push(self.kind_of_all[row as usize]);
         }
+    }
+
+    /// What each row has beyond the prices at the most, and how much per unit it must have to be among the best.
+    fn least_worthy(&mut self, matching: &Matching<'_>, surplus: &[Vec<f64>]) -> f64 {
+        self.surplus.clear();
+        self.surplus.resize(matching.sizes.len(), f64::NEG_INFINITY);
+        for surplus in surplus {
+            for (most, &surplus) in self.surplus.iter_mut().zip(surplus) {
+                *most = if surplus > *most { surplus } else { *most };
+            }
+        }
+        self.worthy.clear();
+        let rows = self.surplus.iter().zip(matching.sizes).filter(|(left, _)| **left >= 0.0);
+        self.worthy.extend(rows.map(|(left, size)| (left / size, *size)));
+        let wanted = self.worthy.iter().map(|(_, size)| size).sum::<f64>();
+        let room = ROOM * matching.capacities.iter().sum::<f64>();
+        if wanted <= room { 0.0 } else { limit_at(&mut self.worthy, wanted, room) }
     }
 
     /// The rows that take part as a matching, the different sizes of all rows, the sizes of these as places among them, and the others.

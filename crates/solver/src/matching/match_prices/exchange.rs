@@ -36,6 +36,10 @@ pub(super) struct Exits {
     least: Vec<(f64, u32)>,
     /// No row on a column ever had a smaller loss than this: most exchanges are ruled out by it alone.
     lowest: Vec<f64>,
+    /// By size and column, the least loss at which somebody makes room there for a row that waits.
+    bars: Vec<f64>,
+    /// Whether rows were moved since those were found.
+    is_moved: bool,
 }
 
 /// The exit of a column that no row could leave.
@@ -56,6 +60,9 @@ impl Exits {
         self.least.resize(pools * kinds * (pools + 1), NO_EXIT);
         self.lowest.clear();
         self.lowest.resize(pools, f64::INFINITY);
+        self.bars.clear();
+        self.bars.resize(kinds * pools, f64::NEG_INFINITY);
+        self.is_moved = true;
     }
 
     /// The exits of one size from a column.
@@ -84,15 +91,19 @@ impl GangMatching<'_> {
     /// Gives rows columns at these prices, and exchanges them.
     pub(super) fn find(&mut self, prices: &[f64]) {
         self.take(prices);
-        self.fill();
-        self.improve();
+        if !self.is_in_doubt {
+            self.fill();
+            self.improve();
+        }
         for _ in 0..SWEEPS {
             if self.is_in_doubt || !self.replace() {
                 break;
             }
             self.improve();
         }
-        self.fill();
+        if !self.is_in_doubt {
+            self.fill();
+        }
     }
 
     fn place(&mut self, row: usize, column: usize) {
@@ -111,7 +122,12 @@ impl GangMatching<'_> {
         self.keyed.clear();
         self.keyed.extend((0..matching.sizes.len()).filter_map(key));
         order(self.keyed);
+        let mut unasked = Some(self.bystanders.surplus).filter(|surplus| *surplus >= 0.0);
         for place in 0..self.keyed.len() {
+            if unasked.take_if(|surplus| self.keyed[place].0 <= *surplus).is_some() && self.bystander_per_unit() > 0.0 {
+                self.is_in_doubt = true;
+                return;
+            }
             let (row, free) = (self.keyed[place].1, &*self.free);
             if let Some((column, surplus)) = matching.best(row, prices, |column| matching.sizes[row] <= free[column])
                 && surplus >= 0.0
@@ -119,6 +135,7 @@ impl GangMatching<'_> {
                 self.place(row, column);
             }
         }
+        self.is_in_doubt |= unasked.is_some() && self.bystander_per_unit() > 0.0;
     }
 
     /// Rows still without a column, by value per unit over all entries, wherever there is room.
@@ -165,27 +182,35 @@ impl GangMatching<'_> {
     }
 
     /// Whether a bystander might be brought to a column as the matching is now: see [`Self::improve_row`].
-    fn might_bring_bystander(&self) -> bool {
-        let kinds = self.sizes.kinds;
-        let on = |column: usize| {
-            let exits = &self.exits.least[column * kinds.len() * (self.free.len() + 1)..];
-            self.bystanders_on(column).any(|(size, most)| {
-                let room = self.free[column];
-                // Nobody leaves the column for less than this.
-                size <= room || (most > self.exits.lowest[column] && self.has_exit(size - room, most, exits))
-            })
-        };
-        !self.bystanders.is_empty() && (0..self.free.len()).any(on)
+    fn might_bring_bystander(&mut self) -> bool {
+        if self.bystanders.is_empty() {
+            return false;
+        }
+        self.find_bars();
+        self.bystanders.most.iter().zip(&self.exits.bars).any(|(most, bar)| *most > 0.0 && most > bar)
     }
 
-    /// Whether a row that takes up at least so much could leave a column and lose less than `most`; `exits` begins with those of the column.
-    fn has_exit(&self, size: f64, most: f64, exits: &[(f64, u32)]) -> bool {
-        let pools = self.free.len();
-        self.sizes.kinds.iter().zip(exits.chunks_exact(pools + 1)).any(|(&other, exits)| {
-            let is_open = |refuge: usize| refuge == pools || other <= self.free[refuge];
-            // The rest is rounded: what misses by that little is looked at all the same.
-            other >= size * (1.0 - ROUNDING) && exits.iter().enumerate().any(|(refuge, exit)| exit.0 < most && is_open(refuge))
-        })
+    /// Finds anew what a waiting row of each size must be worth on each column before anybody makes room for it there.
+    fn find_bars(&mut self) {
+        if !std::mem::take(&mut self.exits.is_moved) {
+            return;
+        }
+        let (kinds, pools) = (self.sizes.kinds, self.free.len());
+        for (kind, &size) in kinds.iter().enumerate() {
+            for column in 0..pools {
+                let room = self.free[column];
+                let mut bar = if size <= room { f64::NEG_INFINITY } else { f64::INFINITY };
+                let exits = self.exits.least[column * kinds.len() * (pools + 1)..].chunks_exact(pools + 1);
+                for (&other, exits) in kinds.iter().zip(exits).filter(|(other, _)| room + **other >= size) {
+                    for (refuge, &(loss, _)) in exits.iter().enumerate() {
+                        if loss < bar && (refuge == pools || other <= self.free[refuge]) {
+                            bar = loss;
+                        }
+                    }
+                }
+                self.exits.bars[kind * pools + column] = bar;
+            }
+        }
     }
 
     /// Moves, swaps and replacements that raise the sum, until none is left or the budget is used up.
@@ -241,6 +266,13 @@ impl GangMatching<'_> {
         *budget = budget.saturating_sub(self.sizes.kinds.len());
         if gain - self.exits.lowest[column] <= LEAST_GAIN * values[column] {
             return false;
+        }
+        if current.is_none() {
+            self.find_bars();
+            let bar = self.exits.bars[self.sizes.kind_of[row] as usize * self.free.len() + column];
+            if gain - bar <= LEAST_GAIN * values[column] {
+                return false;
+            }
         }
         let Some(exit) = self.best_exit(row, column, gain) else { return false };
         self.shift(exit.row, exit.refuge, budget);
@@ -375,6 +407,7 @@ impl GangMatching<'_> {
     /// Moves a row to a column, or to wait, and keeps the exits.
     fn shift(&mut self, row: usize, to: Option<usize>, budget: &mut usize) {
         let (pools, sizes, kind) = (self.free.len(), self.sizes, self.sizes.kind_of[row]);
+        self.exits.is_moved = true;
         if let Some(from) = self.column_of[row].take() {
             self.free[from] += self.matching.sizes[row];
             let exits = self.exits.of(from, sizes, kind as usize, pools);
