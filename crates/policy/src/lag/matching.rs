@@ -8,7 +8,9 @@ use super::weight::{GittinsTable, Knowledge, Memo, Turn, worth};
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
-use rota_core::{Bound, GpuTypeId, JobId, Name, Preempt, Renumbering, RestartCost, Shape, Snapshot, Span, Target, Time, Wish};
+use rota_core::{
+    Bound, GpuTypeId, JobId, Name, Preempt, Renumbering, RestartCost, RestartCosts, Shape, Snapshot, Span, Target, Time, Wish,
+};
 use rota_solver::match_prices::{Matcher, Matching};
 use serde::{Deserialize, Serialize};
 
@@ -49,10 +51,24 @@ struct Lag {
     rows: Vec<Row>,
     #[serde(skip)]
     speed_changes: u64,
+    /// What restarts cost when the last matching was made.
+    #[serde(skip)]
+    restarts: (Span, RestartCosts),
     #[serde(skip)]
     matched: Matched,
+    /// Lists to fill again.
     #[serde(skip)]
-    before: Matched,
+    spare: Spare,
+}
+
+/// A matching that counts for nothing any more: a copy need not have it.
+#[derive(Default)]
+struct Spare(Matched);
+
+impl Clone for Spare {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// A matching: what it was made from, and what came of it.
@@ -169,13 +185,14 @@ impl Lag {
         bound.shapes.iter().map(of).collect()
     }
 
-    /// Adds the worth of each job on each type to the list; 0 where it cannot be.
-    fn values(&mut self, jobs: &[JobId], snapshot: &Snapshot<'_>, values: &mut Vec<f64>) {
+    /// Finds the worth of jobs on each type, 0 where they cannot be. `jobs` come with their places in the list.
+    fn find_values(&mut self, jobs: impl Iterator<Item = (usize, JobId)>, snapshot: &Snapshot<'_>, values: &mut [f64]) {
         let of_shapes = self.shape_speeds(snapshot.bound);
+        let types = self.watch.capacities.len();
         // Most jobs lose the same by a restart.
         let bonus_of = |cost: Span, tick: Span| (2.0 * cost.seconds() / tick.seconds()).min(STAY_BONUS_MAX);
         let mut bonus = (Span::ZERO, bonus_of(Span::ZERO, self.tick));
-        for &job in jobs {
+        for (place, job) in jobs {
             let row = &mut self.rows[job.index()];
             if !row.is_known {
                 row.look(job, snapshot);
@@ -197,41 +214,64 @@ impl Lag {
                 gpus: row.gpus,
                 due_seconds: self.due_seconds[job.index()],
                 stay_bonus,
-                types: speeds.len(),
+                types,
             };
             let turn = worth(&turn, self.fairness, &mut self.knowledge, &mut row.memo);
-            values.extend(speeds.iter().enumerate().map(|(index, speed)| {
+            for (index, (value, speed)) in values[place * types..][..types].iter_mut().zip(speeds).enumerate() {
                 let gpu_type = GpuTypeId::from_index(index);
                 let bonus = if row.here == Some(gpu_type) { 1.0 + stay_bonus } else { 1.0 };
-                if of_shape.mean > 0.0 && shape.types.contains(gpu_type) { turn * speed / of_shape.mean * bonus } else { 0.0 }
-            }));
+                let is_usable = of_shape.mean > 0.0 && shape.types.contains(gpu_type);
+                *value = if is_usable { turn * speed / of_shape.mean * bonus } else { 0.0 };
+            }
         }
     }
 
-    /// Matches jobs to types.
-    fn assign(&mut self, matcher: &mut Matcher, snapshot: &Snapshot<'_>) -> Vec<(JobId, Option<GpuTypeId>)> {
-        let mut next = std::mem::take(&mut self.before);
+    /// Whether only jobs that changed can be worth more or less than in the last matching: it was made at this moment, from the same
+    /// jobs and GPUs, and goes by nothing that could have been learned since.
+    fn is_weighed(&self, snapshot: &Snapshot<'_>, has_changed: bool) -> bool {
+        let knows_nothing = matches!(self.knowledge, Knowledge::Nothing);
+        let restarts = (&self.restarts.0, &self.restarts.1) == (&snapshot.restart_cost, snapshot.restart_costs);
+        knows_nothing && !has_changed && restarts && self.matched.jobs == self.watch.active
+    }
+
+    /// Matches jobs to types; `is_weighed` as above.
+    fn assign(&mut self, snapshot: &Snapshot<'_>, is_weighed: bool) -> Vec<(JobId, Option<GpuTypeId>)> {
+        let mut next = std::mem::take(&mut self.spare.0);
         next.jobs.clone_from(&self.watch.active);
         next.capacities.clone_from(&self.watch.capacities);
-        next.values.clear();
-        self.values(&next.jobs, snapshot, &mut next.values);
+        let mut values = std::mem::take(&mut next.values);
+        if is_weighed {
+            values.clone_from(&self.matched.values);
+            let changed = snapshot.changed.iter().chain(snapshot.repaced);
+            let places = changed.filter_map(|job| Some((next.jobs.binary_search(job).ok()?, *job)));
+            self.find_values(places, snapshot, &mut values);
+        } else {
+            values.clear();
+            values.resize(next.jobs.len() * next.capacities.len(), 0.0);
+            self.find_values(next.jobs.iter().copied().enumerate(), snapshot, &mut values);
+            self.restarts.0 = snapshot.restart_cost;
+            self.restarts.1.clone_from(snapshot.restart_costs);
+        }
+        next.values = values;
         next.sizes.clear();
-        next.sizes.extend(next.jobs.iter().map(|&job| size(snapshot.bound.shape(job))));
+        next.sizes.extend(next.jobs.iter().map(|&job| size(&snapshot.bound.shapes[self.rows[job.index()].shape as usize])));
         // What came of the last plan is looked at in the same moment, and often nothing is worth more or less by it.
         if self.matched.is_of(&next) {
-            self.before = next;
+            self.spare.0 = next;
         } else {
-            matcher.forget_prices();
+            self.matcher.forget_prices();
             let matching = Matching { values: &next.values, sizes: &next.sizes, capacities: &next.capacities };
             next.types.clear();
-            match matcher.find(&matching) {
+            match self.matcher.find(&matching) {
                 Ok(columns) => next.types.extend(columns.iter().map(|column| column.map(GpuTypeId::from_index))),
                 // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
                 Err(_) => next.types.resize(next.jobs.len(), None),
             }
-            self.before = std::mem::replace(&mut self.matched, next);
+            self.spare.0 = std::mem::replace(&mut self.matched, next);
         }
-        self.matched.jobs.iter().copied().zip(self.matched.types.iter().copied()).collect()
+        // A job that waits and is to wait need not be named.
+        let wanted = self.matched.jobs.iter().copied().zip(self.matched.types.iter().copied());
+        wanted.filter(|(job, gpu_type)| gpu_type.is_some() || self.rows[job.index()].has_gpus).collect()
     }
 }
 
@@ -247,14 +287,14 @@ impl Policy for Lag {
     fn decide(&mut self, snapshot: &Snapshot<'_>, _: &mut Context) -> Target {
         self.due_seconds.resize(snapshot.states.len(), 0.0);
         self.look(snapshot);
+        let is_later = snapshot.now > self.last;
         self.accrue(snapshot);
-        self.watch.update(snapshot);
+        let has_changed = self.watch.update(snapshot) || is_later;
         if let Knowledge::History(tracker) = &mut self.knowledge {
             tracker.follow(snapshot);
         }
-        let mut matcher = std::mem::take(&mut self.matcher);
-        let wanted = self.assign(&mut matcher, snapshot);
-        self.matcher = matcher;
+        let is_weighed = self.is_weighed(snapshot, has_changed);
+        let wanted = self.assign(snapshot, is_weighed);
         // While nobody runs or can run, time alone changes nothing.
         let somebody_runs = wanted.iter().any(|(_, gpu_type)| gpu_type.is_some());
         let review_at = somebody_runs.then(|| snapshot.now + self.tick);
@@ -287,8 +327,9 @@ fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, Pol
         matcher: Matcher::default(),
         rows: Vec::new(),
         speed_changes: 0,
+        restarts: Default::default(),
         matched: Matched::default(),
-        before: Matched::default(),
+        spare: Spare::default(),
     }))
 }
 
