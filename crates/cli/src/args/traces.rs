@@ -98,6 +98,8 @@ pub enum WrittenFormat {
     Swf,
 }
 
+const WHOLE_STEPS: &str = "Cut parts of steps off in Gavel's format: Gavel's own reader takes whole steps only";
+
 /// `rota trace convert`.
 #[derive(Args)]
 pub struct ConvertArgs {
@@ -109,6 +111,8 @@ pub struct ConvertArgs {
     /// The format to write
     #[arg(long, value_enum)]
     pub to: Option<WrittenFormat>,
+    #[arg(long, help = WHOLE_STEPS)]
+    pub whole_steps: bool,
     #[command(flatten)]
     pub read: ReadArgs,
 }
@@ -149,6 +153,8 @@ pub struct GenArgs {
     /// The format to write
     #[arg(long, value_enum)]
     pub to: Option<WrittenFormat>,
+    #[arg(long, help = WHOLE_STEPS)]
+    pub whole_steps: bool,
 }
 
 /// `rota import`.

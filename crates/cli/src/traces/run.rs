@@ -38,7 +38,7 @@ pub fn run(args: &RunTraceArgs) -> anyhow::Result<()> {
         Some(columns) => gavel_submits(workload, &args.file, &columns, &folder, args)?,
         None => workload.jobs.iter().map(|job| sleeper(job, workload, &folder, args.speedup)).collect::<anyhow::Result<_>>()?,
     };
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let began = Instant::now();
     let first = workload.jobs.first().map_or(0.0, |job| job.arrival.seconds());
     let mut ids = Vec::new();

@@ -178,7 +178,7 @@ fn detach(args: &UpArgs) -> anyhow::Result<()> {
 
 /// Stops a daemon. Its jobs run on.
 pub fn down(args: &DownArgs) -> anyhow::Result<()> {
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let status: Status = client.get("/api/v1/status")?;
     if args.drain {
         let drain = Drain { gpus: Vec::new(), then_exit: true };

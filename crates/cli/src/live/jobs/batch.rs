@@ -34,7 +34,7 @@ pub fn batch(args: &BatchArgs) -> anyhow::Result<ExitCode> {
         output::print(&format!("{}: {} rows, nothing wrong", args.file.display(), rows.len()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let keys = keys(&args.file, &args.run, &rows)?;
     let mut entries: Vec<Entry> =
         rows.into_iter().zip(keys).map(|(row, key)| Entry { row, key, outcome: Err(String::new()) }).collect();

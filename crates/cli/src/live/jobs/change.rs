@@ -21,7 +21,7 @@ fn words(verb: JobVerb) -> (&'static str, &'static str) {
 
 /// Does something to jobs: each is tried, and every refusal is told.
 pub fn act(args: &JobsArgs, verb: JobVerb) -> anyhow::Result<()> {
-    let client = Client::new(&args.select.daemon())?;
+    let client = Client::new(&args.select.daemon());
     let ids = args.select.what.iter().map(|word| match word {
         JobWord::Job(id) => Some(*id),
         JobWord::Range(..) | JobWord::Group(_) => None,
@@ -90,6 +90,6 @@ fn jobs(count: usize) -> String {
 /// Moves a job that waits ahead of others, or behind them.
 pub fn prioritise(args: &PriorityArgs) -> anyhow::Result<()> {
     let change = JobChange { priority: args.priority };
-    let job: Job = Client::new(&args.state)?.send(hyper::Method::PATCH, &format!("/api/v1/jobs/{}", args.id), &change)?;
+    let job: Job = Client::new(&args.state).send(hyper::Method::PATCH, &format!("/api/v1/jobs/{}", args.id), &change)?;
     if args.json { output::print_json(&job) } else { Ok(()) }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Gives jobs to the queue and prints their numbers.
 pub fn submit(args: &SubmitArgs) -> anyhow::Result<()> {
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     if args.dry_run {
         return dry_run(&client, args);
     }
