@@ -124,7 +124,8 @@ fn what_is_learned_early_costs_little() {
 }
 
 /// Steps a second on v100, p100 and k80; seconds that a job takes are about those of `benches/shares.py`.
-const KINDS: [(&str, [f64; 3]); 3] = [("steep", [80.0, 40.0, 10.0]), ("middle", [60.0, 50.0, 15.0]), ("flat", [30.0, 27.0, 20.0])];
+const KINDS: [(&str, [f64; 3]); 3] =
+    [("steep", [80.0, 40.0, 10.0]), ("middle", [60.0, 50.0, 15.0]), ("flat", [30.0, 27.0, 20.0])];
 
 /// Twelve jobs of three types, four of each, which come a moment after each other in this order.
 fn twelve(order: impl Iterator<Item = usize>) -> Arc<Bound> {
@@ -149,11 +150,8 @@ fn twelve(order: impl Iterator<Item = usize>) -> Arc<Bound> {
 
 #[test]
 fn completion_times_hang_on_shares_and_hardly_on_which_job_was_first() {
-    let options = SimOptions {
-        restart: Restart { cost: seconds(0.12), ..Restart::default() },
-        stop_time: seconds(0.05),
-        ..options()
-    };
+    let options =
+        SimOptions { restart: Restart { cost: seconds(0.12), ..Restart::default() }, stop_time: seconds(0.05), ..options() };
     // In the first rounds, the jobs of a queue that learns run where they would never run with known speeds.
     let worst = |(stride, first): (usize, usize)| {
         let bound = twelve((0..12).map(|place| (stride * place + first) % 12));
