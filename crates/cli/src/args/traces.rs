@@ -119,6 +119,7 @@ pub struct ConvertArgs {
 
 /// `rota trace gen`.
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct GenArgs {
     /// What generates it
     #[arg(long, value_name = "MODEL", value_parser = rota_trace::generate::MODELS, required_unless_present = "config")]

@@ -90,8 +90,8 @@ impl Client {
     }
 
     /// Asks for something to be done.
-    pub fn send<T: DeserializeOwned>(&self, method: Method, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
-        understood(self.ask(&method, path, &serde_json::to_vec(body)?)?.body())
+    pub fn send<T: DeserializeOwned>(&self, method: &Method, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        understood(self.ask(method, path, &serde_json::to_vec(body)?)?.body())
     }
 
     /// Asks for something to be done that needs nothing said.

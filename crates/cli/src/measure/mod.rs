@@ -177,7 +177,7 @@ impl<'c> Claimed<'c> {
             pid: std::process::id(),
             name: Some("throughputs measure".to_owned()),
         };
-        let submitted: Submitted = client.send(Method::POST, "/api/v1/claims", &ask)?;
+        let submitted: Submitted = client.send(&Method::POST, "/api/v1/claims", &ask)?;
         let mut claimed = Self { client, id: submitted.ids.first().copied().unwrap_or_default(), uuids: Vec::new() };
         loop {
             interrupt.check()?;

@@ -45,7 +45,7 @@ pub fn run(args: &RunTraceArgs) -> anyhow::Result<()> {
     for (job, submit) in workload.jobs.iter().zip(&submits) {
         let at = Duration::from_secs_f64((job.arrival.seconds() - first).max(0.0) / args.speedup);
         std::thread::sleep(at.saturating_sub(began.elapsed()));
-        let submitted: Submitted = client.send(hyper::Method::POST, "/api/v1/jobs", submit)?;
+        let submitted: Submitted = client.send(&hyper::Method::POST, "/api/v1/jobs", submit)?;
         for id in &submitted.ids {
             if !args.json {
                 output::print(&id.to_string())?;

@@ -154,7 +154,9 @@ mod tests {
         let speeds = [4.0, 2.0];
         let always = |runs: &[Option<(GpuTypeId, f64)>]| {
             let mut account = Account::open(JobId(0), None, PerType::from_slice(&[0.25, 0.0]), 10.0);
-            runs.iter().for_each(|ran| account.accrue(10.0, *ran, 10.0));
+            for ran in runs {
+                account.accrue(10.0, *ran, 10.0);
+            }
             account
         };
         // Its first shares were wrong. It waited for a round, ran on its own type for one, and on the other type for one.

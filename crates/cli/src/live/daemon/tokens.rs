@@ -19,7 +19,7 @@ pub fn token(verb: &TokenVerb) -> anyhow::Result<()> {
             };
             let expires_in_seconds = expires.map(|seconds| seconds.ceil() as u64);
             let ask = TokenAsk { name: name.clone(), scope, user: user.clone(), expires_in_seconds };
-            let made: TokenMade = Client::new(state).send(Method::POST, "/api/v1/tokens", &ask)?;
+            let made: TokenMade = Client::new(state).send(&Method::POST, "/api/v1/tokens", &ask)?;
             if *json {
                 return output::print_json(&made);
             }
@@ -52,7 +52,7 @@ fn revoke(client: &Client, wanted: &str) -> anyhow::Result<()> {
             }
         }
     };
-    client.send(Method::DELETE, &format!("/api/v1/tokens/{id}"), &())
+    client.send(&Method::DELETE, &format!("/api/v1/tokens/{id}"), &())
 }
 
 fn table(tokens: &[Token]) -> String {

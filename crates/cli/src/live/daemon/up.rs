@@ -182,7 +182,7 @@ pub fn down(args: &DownArgs) -> anyhow::Result<()> {
     let status: Status = client.get("/api/v1/status")?;
     if args.drain {
         let drain = Drain { gpus: Vec::new(), then_exit: true };
-        let () = client.send(hyper::Method::POST, "/api/v1/drain", &drain)?;
+        let () = client.send(&hyper::Method::POST, "/api/v1/drain", &drain)?;
         output::remark(&format!("nothing more is started; the daemon stops when {} running jobs have ended", status.running));
     } else {
         let () = client.post("/api/v1/shutdown")?;

@@ -113,7 +113,7 @@ fn submit(client: &Client, args: &BatchArgs, entries: &mut [Entry], group: &mut 
         left = rest;
         let submits = part.iter().map(|entry| ask(args, entry, *group)).collect::<anyhow::Result<Vec<_>>>()?;
         let many = SubmitMany { env: env.clone(), submits };
-        let answers: Vec<OneOfMany> = client.send(hyper::Method::POST, "/api/v1/jobs/many", &many)?;
+        let answers: Vec<OneOfMany> = client.send(&hyper::Method::POST, "/api/v1/jobs/many", &many)?;
         for (entry, answer) in part.iter_mut().zip(answers) {
             entry.outcome = match answer.refusal {
                 Some(refusal) => Err(refusal),

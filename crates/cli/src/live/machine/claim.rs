@@ -51,7 +51,7 @@ pub fn claim(args: &ClaimArgs) -> anyhow::Result<()> {
         pid: args.pid.unwrap_or(parent),
         name: args.name.clone(),
     };
-    let submitted: Submitted = client.send(Method::POST, "/api/v1/claims", &ask)?;
+    let submitted: Submitted = client.send(&Method::POST, "/api/v1/claims", &ask)?;
     let id = submitted.ids.first().copied().unwrap_or_default();
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
         cancel_on(kind, args.state.clone(), id);

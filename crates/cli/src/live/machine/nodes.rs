@@ -16,7 +16,7 @@ pub fn node(verb: &NodeVerb) -> anyhow::Result<()> {
         }
         NodeVerb::Forget { state, name } => {
             let path = format!("/api/v1/nodes/{name}/forget");
-            Client::new(state).send(Method::POST, &path, &serde_json::json!({}))
+            Client::new(state).send(&Method::POST, &path, &serde_json::json!({}))
         }
     }
 }

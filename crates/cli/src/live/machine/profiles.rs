@@ -12,7 +12,7 @@ pub fn profiles(args: &ProfilesArgs) -> anyhow::Result<()> {
     let client = Client::new(&args.state);
     if let Some(class) = &args.forget {
         let class = form_urlencoded::byte_serialize(class.as_bytes()).collect::<String>();
-        return client.send(Method::DELETE, &format!("/api/v1/profiles?class={class}"), &());
+        return client.send(&Method::DELETE, &format!("/api/v1/profiles?class={class}"), &());
     }
     let profiles: Vec<Profile> = client.get("/api/v1/profiles")?;
     if args.json {
