@@ -1,6 +1,6 @@
 //! How fast forecasts are: starts of 1,000 waiting jobs, and what would start one of 10,000 sooner. Prints CPU seconds of this thread.
 //!
-//! `cargo run --release -p rota-forecast --example speed`
+//! `cargo run --release -p rota-forecast --example speed [POLICY…]`
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement for people")]
 
@@ -47,14 +47,31 @@ fn waiting(fork: &Fork) -> Vec<JobId> {
     jobs.filter(|(_, job)| job.phase == Phase::Waiting).map(|(row, _)| JobId::from_index(row)).collect()
 }
 
+/// What is measured where no policy is named.
+const POLICIES: &[&str] = &[
+    "priority",
+    "fcfs:backfill=easy",
+    "sjf",
+    "las",
+    "gittins",
+    "max-min-perf",
+    "ftf-perf",
+    "lag-match",
+    "lag-gittins",
+    "lag-srsf",
+    "lag-history",
+];
+
 fn main() {
-    for policy in ["priority", "fcfs:backfill=easy", "sjf", "las", "lag-match"] {
+    let named = std::env::args().skip(1).collect::<Vec<_>>();
+    let policies = || if named.is_empty() { POLICIES.to_vec() } else { named.iter().map(String::as_str).collect() };
+    for policy in policies() {
         let fork = queue(1000, policy);
         let before = cpu_seconds();
         let forecasts = fork.starts(&ForecastOptions::default());
         println!("{policy}: starts of {} waiting jobs, 100 draws: {:.2} CPU s", forecasts.len(), cpu_seconds() - before);
     }
-    for policy in ["priority", "fcfs:backfill=easy", "sjf", "las", "lag-match"] {
+    for policy in policies() {
         let fork = queue(10_000, policy);
         let rows = waiting(&fork);
         // The queue's own thread hands out a copy of itself, and nothing else, for each forecast.

@@ -4,11 +4,11 @@
 //! that grows as the job falls behind what a private n-th part of every GPU type would have done for it, without bound, so nobody starves.
 //! Prices on the types find the assignment. A job that would have to restart must be worth more than one that runs on.
 
-use super::weight::{GittinsTable, Knowledge, worth};
+use super::weight::{GittinsTable, Knowledge, Memo, Turn, worth};
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
-use rota_core::{Bound, GpuTypeId, JobId, Preempt, Renumbering, Shape, Snapshot, Span, Target, Time, Wish};
+use rota_core::{Bound, GpuTypeId, JobId, Name, Preempt, Renumbering, RestartCost, Shape, Snapshot, Span, Target, Time, Wish};
 use rota_solver::match_prices::{Matcher, Matching};
 use serde::{Deserialize, Serialize};
 
@@ -44,9 +44,98 @@ struct Lag {
     due_seconds: Vec<f64>,
     last: Time,
     matcher: Matcher,
+    // What follows from the rest, kept so that it need not be found again.
+    #[serde(skip)]
+    rows: Vec<Row>,
+    #[serde(skip)]
+    speed_changes: u64,
+    #[serde(skip)]
+    matched: Matched,
+    #[serde(skip)]
+    before: Matched,
+}
+
+/// A matching: what it was made from, and what came of it.
+#[derive(Clone, Default)]
+struct Matched {
+    jobs: Vec<JobId>,
+    values: Vec<f64>,
+    sizes: Vec<f64>,
+    capacities: Vec<f64>,
+    types: Vec<Option<GpuTypeId>>,
+}
+
+impl Matched {
+    /// Whether it was made from the same numbers, of jobs that are not all of one size: those are matched from what was before, too.
+    fn is_of(&self, other: &Self) -> bool {
+        let is_same = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
+        let has_gangs = self.sizes.iter().any(|size| size.to_bits() != self.sizes[0].to_bits());
+        has_gangs
+            && self.jobs == other.jobs
+            && is_same(&self.values, &other.values)
+            && is_same(&self.sizes, &other.sizes)
+            && is_same(&self.capacities, &other.capacities)
+    }
+}
+
+/// What is known of one job, close together: a decision looks at every job, and most have not changed since the last.
+#[derive(Clone, Copy, Default)]
+struct Row {
+    is_known: bool,
+    has_gpus: bool,
+    /// The type it runs on.
+    here: Option<GpuTypeId>,
+    shape: u32,
+    gpus: u32,
+    kind: Name,
+    weight: f64,
+    /// What it has done, in seconds on its best type, unless it goes on.
+    done_seconds: f64,
+    memo: Memo,
+}
+
+impl Row {
+    fn look(&mut self, job: JobId, snapshot: &Snapshot<'_>) {
+        let (bound, view) = (snapshot.bound, snapshot.view(job));
+        *self = Self {
+            is_known: true,
+            has_gpus: view.state.phase.has_gpus(),
+            here: snapshot.type_now(job),
+            shape: bound.shape_of[job.index()].index() as u32,
+            gpus: view.job.gpus,
+            kind: view.job.kind,
+            weight: view.job.weight,
+            done_seconds: view.done().at_speed(view.best_speed()).seconds(),
+            memo: self.memo,
+        };
+    }
+}
+
+/// What the jobs of one shape have in common.
+struct ShapeSpeeds {
+    /// The mean speed over the cluster.
+    mean: f64,
+    best: f64,
 }
 
 impl Lag {
+    /// Looks at the jobs again that changed since the last decision.
+    fn look(&mut self, snapshot: &Snapshot<'_>) {
+        if std::mem::replace(&mut self.speed_changes, snapshot.speed_changes) != snapshot.speed_changes {
+            self.rows.clear();
+        }
+        self.rows.resize(snapshot.states.len(), Row::default());
+        for &job in snapshot.changed.iter().chain(snapshot.repaced) {
+            self.rows[job.index()].is_known = false;
+        }
+        for &job in &self.watch.active {
+            let row = &mut self.rows[job.index()];
+            if !row.is_known {
+                row.look(job, snapshot);
+            }
+        }
+    }
+
     /// Books what the private shares have done since the last decision.
     fn accrue(&mut self, snapshot: &Snapshot<'_>) {
         let seconds = snapshot.now.since(self.last).seconds();
@@ -62,45 +151,87 @@ impl Lag {
             .map(|shape| private_rate(shape, snapshot.bound, &self.watch.capacities, jobs))
             .collect::<Vec<_>>();
         for &job in &self.watch.active {
-            let weight = snapshot.bound.job(job).weight;
-            self.due_seconds[job.index()] += seconds * weight * rates[snapshot.bound.shape_of[job.index()].index()];
+            let row = &self.rows[job.index()];
+            self.due_seconds[job.index()] += seconds * row.weight * rates[row.shape as usize];
         }
     }
 
-    /// Worth of a job on each type; 0 where it cannot be.
-    fn values(&mut self, job: JobId, snapshot: &Snapshot<'_>, values: &mut Vec<f64>) {
-        let stay_bonus = (2.0 * snapshot.restart_cost_of(job).seconds() / self.tick.seconds()).min(STAY_BONUS_MAX);
-        let (shape, speeds) = (snapshot.bound.shape(job), snapshot.bound.speeds(job));
-        let view = snapshot.view(job);
-        let total = self.watch.capacities.iter().sum::<f64>().max(1.0);
-        let usable = |index: usize| shape.types.contains(GpuTypeId::from_index(index));
-        let mean_speed = (0..speeds.len())
-            .filter(|&index| usable(index))
-            .map(|index| speeds[index] * self.watch.capacities[index])
-            .sum::<f64>()
-            / total;
-        let turn = worth(&view, self.due_seconds[job.index()], self.fairness, &mut self.knowledge, stay_bonus, speeds.len());
-        let here = snapshot.type_now(job);
-        values.extend((0..speeds.len()).map(|index| {
-            let bonus = if here == Some(GpuTypeId::from_index(index)) { 1.0 + stay_bonus } else { 1.0 };
-            if usable(index) && mean_speed > 0.0 { turn * speeds[index] / mean_speed * bonus } else { 0.0 }
-        }));
+    /// Mean and best speeds of every shape.
+    fn shape_speeds(&self, bound: &Bound) -> Vec<ShapeSpeeds> {
+        let capacities = &self.watch.capacities;
+        let total = capacities.iter().sum::<f64>().max(1.0);
+        let of = |shape: &Shape| {
+            let speeds = &bound.speeds[shape.speeds as usize];
+            let types = || shape.types.iter().map(GpuTypeId::index);
+            let mean = types().map(|index| speeds[index] * capacities[index]).sum::<f64>() / total;
+            ShapeSpeeds { mean, best: types().map(|index| speeds[index]).fold(0.0, f64::max) }
+        };
+        bound.shapes.iter().map(of).collect()
+    }
+
+    /// Adds the worth of each job on each type to the list; 0 where it cannot be.
+    fn values(&mut self, jobs: &[JobId], snapshot: &Snapshot<'_>, values: &mut Vec<f64>) {
+        let of_shapes = self.shape_speeds(snapshot.bound);
+        // Most jobs lose the same by a restart.
+        let bonus_of = |cost: Span, tick: Span| (2.0 * cost.seconds() / tick.seconds()).min(STAY_BONUS_MAX);
+        let mut bonus = (Span::ZERO, bonus_of(Span::ZERO, self.tick));
+        for &job in jobs {
+            let row = &mut self.rows[job.index()];
+            if !row.is_known {
+                row.look(job, snapshot);
+            }
+            let (shape, of_shape) = (&snapshot.bound.shapes[row.shape as usize], &of_shapes[row.shape as usize]);
+            let (view, speeds) = (snapshot.view(job), &snapshot.bound.speeds[shape.speeds as usize]);
+            if row.has_gpus {
+                row.done_seconds = view.done().at_speed(of_shape.best).seconds();
+            }
+            let cost = snapshot.restart_costs.of(row.kind).map_or(snapshot.restart_cost, RestartCost::whole);
+            if cost != bonus.0 {
+                bonus = (cost, bonus_of(cost, self.tick));
+            }
+            let stay_bonus = bonus.1;
+            let turn = Turn {
+                view,
+                best_speed: of_shape.best,
+                done_seconds: row.done_seconds,
+                gpus: row.gpus,
+                due_seconds: self.due_seconds[job.index()],
+                stay_bonus,
+                types: speeds.len(),
+            };
+            let turn = worth(&turn, self.fairness, &mut self.knowledge, &mut row.memo);
+            values.extend(speeds.iter().enumerate().map(|(index, speed)| {
+                let gpu_type = GpuTypeId::from_index(index);
+                let bonus = if row.here == Some(gpu_type) { 1.0 + stay_bonus } else { 1.0 };
+                if of_shape.mean > 0.0 && shape.types.contains(gpu_type) { turn * speed / of_shape.mean * bonus } else { 0.0 }
+            }));
+        }
     }
 
     /// Matches jobs to types.
     fn assign(&mut self, matcher: &mut Matcher, snapshot: &Snapshot<'_>) -> Vec<(JobId, Option<GpuTypeId>)> {
-        let jobs = self.watch.active.clone();
-        let mut values = Vec::with_capacity(jobs.len() * self.watch.capacities.len());
-        for &job in &jobs {
-            self.values(job, snapshot, &mut values);
+        let mut next = std::mem::take(&mut self.before);
+        next.jobs.clone_from(&self.watch.active);
+        next.capacities.clone_from(&self.watch.capacities);
+        next.values.clear();
+        self.values(&next.jobs, snapshot, &mut next.values);
+        next.sizes.clear();
+        next.sizes.extend(next.jobs.iter().map(|&job| size(snapshot.bound.shape(job))));
+        // What came of the last plan is looked at in the same moment, and often nothing is worth more or less by it.
+        if self.matched.is_of(&next) {
+            self.before = next;
+        } else {
+            matcher.forget_prices();
+            let matching = Matching { values: &next.values, sizes: &next.sizes, capacities: &next.capacities };
+            next.types.clear();
+            match matcher.find(&matching) {
+                Ok(columns) => next.types.extend(columns.iter().map(|column| column.map(GpuTypeId::from_index))),
+                // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
+                Err(_) => next.types.resize(next.jobs.len(), None),
+            }
+            self.before = std::mem::replace(&mut self.matched, next);
         }
-        let sizes = jobs.iter().map(|&job| size(snapshot.bound.shape(job))).collect::<Vec<_>>();
-        matcher.forget_prices();
-        // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
-        let Ok(columns) = matcher.find(&Matching { values: &values, sizes: &sizes, capacities: &self.watch.capacities }) else {
-            return jobs.iter().map(|&job| (job, None)).collect();
-        };
-        jobs.iter().copied().zip(columns.iter().map(|column| column.map(GpuTypeId::from_index))).collect()
+        self.matched.jobs.iter().copied().zip(self.matched.types.iter().copied()).collect()
     }
 }
 
@@ -115,6 +246,7 @@ fn private_rate(shape: &Shape, bound: &Bound, capacities: &[f64], jobs: f64) -> 
 impl Policy for Lag {
     fn decide(&mut self, snapshot: &Snapshot<'_>, _: &mut Context) -> Target {
         self.due_seconds.resize(snapshot.states.len(), 0.0);
+        self.look(snapshot);
         self.accrue(snapshot);
         self.watch.update(snapshot);
         if let Knowledge::History(tracker) = &mut self.knowledge {
@@ -136,6 +268,8 @@ impl Policy for Lag {
     fn renumber(&mut self, rows: &Renumbering) {
         self.watch.renumber(rows);
         rows.keep(&mut self.due_seconds);
+        self.rows.clear();
+        self.matched = Matched::default();
         if let Knowledge::History(tracker) = &mut self.knowledge {
             tracker.renumber(rows);
         }
@@ -151,6 +285,10 @@ fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, Pol
         due_seconds: Vec::new(),
         last: Time::ZERO,
         matcher: Matcher::default(),
+        rows: Vec::new(),
+        speed_changes: 0,
+        matched: Matched::default(),
+        before: Matched::default(),
     }))
 }
 

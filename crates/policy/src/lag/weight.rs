@@ -42,38 +42,69 @@ pub enum Knowledge {
     Exact,
 }
 
-/// The worth of a job's turn. Work is measured in seconds on its best GPU type; `due_seconds` is what a private share would have done,
-/// `stay_bonus` how much more it is worth that a job stays where it is, `types` how many GPU types there are.
-pub fn worth(
-    view: &JobView<'_>,
-    due_seconds: f64,
-    fairness: f64,
-    knowledge: &mut Knowledge,
-    stay_bonus: f64,
-    types: usize,
-) -> f64 {
-    let done_seconds = view.done().at_speed(view.best_speed()).seconds();
+/// What was last found for one job, and from which numbers: most that wait have the same at the next decision, and a power is dear.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memo {
+    from: [u64; 2],
+    found: f64,
+}
+
+impl Memo {
+    fn recall(&mut self, from: [f64; 2], find: impl FnOnce() -> f64) -> f64 {
+        // No number that anything is found from has the bits of zero in both places.
+        let bits = from.map(f64::to_bits);
+        if self.from != bits {
+            *self = Self { from: bits, found: find() };
+        }
+        self.found
+    }
+}
+
+/// What is asked of one job.
+#[derive(Clone, Copy)]
+pub struct Turn<'a> {
+    /// The job.
+    pub view: JobView<'a>,
+    /// Its best speed on the cluster.
+    pub best_speed: f64,
+    /// What it has done, in seconds on its best GPU type.
+    pub done_seconds: f64,
+    /// Its GPUs.
+    pub gpus: u32,
+    /// What a private share would have done for it, in seconds on its best GPU type.
+    pub due_seconds: f64,
+    /// How much more it is worth that it stays where it is.
+    pub stay_bonus: f64,
+    /// How many GPU types there are.
+    pub types: usize,
+}
+
+/// The worth of a job's turn. Work is measured in seconds on its best GPU type.
+pub fn worth(turn: &Turn<'_>, fairness: f64, knowledge: &mut Knowledge, memo: &mut Memo) -> f64 {
+    let Turn { view, best_speed, done_seconds, gpus, due_seconds, stay_bonus, types } = *turn;
     let mut lag = (due_seconds + LAG_SECONDS) / (done_seconds + LAG_SECONDS);
     let by_length = match knowledge {
-        Knowledge::Nothing => by_service(done_seconds) * guard(view.job.gpus, due_seconds, done_seconds, stay_bonus),
+        Knowledge::Nothing => by_service(done_seconds, memo) * guard(gpus, due_seconds, done_seconds, stay_bonus),
         Knowledge::Estimate(table) => {
-            let estimate = view.believed_seconds().max(1e-3);
-            (table.index(done_seconds / estimate) / estimate).powf(0.25)
+            let estimate = view.believed_work().at_speed(best_speed).seconds().max(1e-3);
+            memo.recall([done_seconds, estimate], || (table.index(done_seconds / estimate) / estimate).powf(0.25))
         }
         // Beside the differences in speed between GPU types, differences in length must not count in full: they are guesses.
         Knowledge::History(tracker) => match types {
             0 | 1 => {
                 lag = eased(lag);
-                tracker.index(view).max(INDEX_MIN)
+                tracker.index(&view).max(INDEX_MIN)
             }
             _ => {
-                let guard = guard(view.job.gpus, due_seconds, done_seconds, stay_bonus);
-                tracker.index(view).max(INDEX_MIN).powf(0.25) * guard
+                let guard = guard(gpus, due_seconds, done_seconds, stay_bonus);
+                let index = tracker.index(&view).max(INDEX_MIN);
+                memo.recall([index, 0.0], || index.powf(0.25)) * guard
             }
         },
         Knowledge::Exact => {
-            let left = view.exact_work().unwrap_or(view.believed_work()).minus(view.done()).at_speed(view.best_speed()).seconds();
-            left.max(1.0).powf(-0.5)
+            let left =
+                view.exact_work().unwrap_or(view.believed_work()).minus(view.done()).at_speed(best_speed).seconds().max(1.0);
+            memo.recall([left, 0.0], || left.powf(-0.5))
         }
     };
     raised(lag, fairness) * by_length
@@ -91,10 +122,10 @@ fn raised(value: f64, exponent: f64) -> f64 {
 }
 
 /// The worth of a job that has had so much service, where nothing is known of lengths.
-fn by_service(done_seconds: f64) -> f64 {
+fn by_service(done_seconds: f64, memo: &mut Memo) -> f64 {
     /// That of a job that has not run, as most that wait have not.
     static UNSERVED: LazyLock<f64> = LazyLock::new(|| SERVICE_SECONDS.powf(-0.25));
-    if done_seconds > 0.0 { (done_seconds + SERVICE_SECONDS).powf(-0.25) } else { *UNSERVED }
+    if done_seconds > 0.0 { memo.recall([done_seconds, 0.0], || (done_seconds + SERVICE_SECONDS).powf(-0.25)) } else { *UNSERVED }
 }
 
 /// A lag that counts in full while there is time to make up for it, and grows without bound, but slowly, beyond.

@@ -1,17 +1,25 @@
 //! Exchanges: rows of different sizes take columns at given prices, then move, swap and replace each other as long as that raises the sum.
 
-use super::Matching;
+use super::contenders::{Bystanders, Sizes};
+use super::{Matching, SWEEPS};
 
 /// Exchanges looked at when a matching is improved: all there are for a few hundred rows, a limit for many thousand.
 const EXCHANGES_MAX: usize = 2_000_000;
 /// The least gain of an exchange, against the value it brings: rounding must not make two rows change places for ever.
 const LEAST_GAIN: f64 = 1e-9;
+/// What sums may be wrong by where it is asked whether a bystander might be touched.
+const ROUNDING: f64 = 1e-9;
 /// The least gain of a row that several others make room for: less is not worth moving so many.
 const LEAST_REPLACEMENT: f64 = 0.2;
 
 /// A matching of gangs in the making: the room that is free, and the column of each row.
 pub(super) struct GangMatching<'a> {
     pub(super) matching: &'a Matching<'a>,
+    pub(super) sizes: Sizes<'a>,
+    /// The rows that were left out of the matching.
+    pub(super) bystanders: &'a Bystanders,
+    /// Whether one of those might have been touched: then the outcome counts for nothing.
+    pub(super) is_in_doubt: bool,
     pub(super) free: &'a mut [f64],
     pub(super) column_of: &'a mut [Option<usize>],
     /// Kept while a matching is improved.
@@ -24,14 +32,14 @@ pub(super) struct GangMatching<'a> {
 /// looking at the rows one by one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exits {
-    /// The different sizes.
-    sizes: Vec<f64>,
-    /// The place of each row's size among them.
-    size_of: Vec<u32>,
     /// Loss and row by column, size and refuge; the last refuge is to wait.
     least: Vec<(f64, u32)>,
     /// No row on a column ever had a smaller loss than this: most exchanges are ruled out by it alone.
     lowest: Vec<f64>,
+    /// By size and column, the least loss at which somebody makes room there for a row that waits.
+    bars: Vec<f64>,
+    /// Whether rows were moved since those were found.
+    is_moved: bool,
 }
 
 /// The exit of a column that no row could leave.
@@ -46,34 +54,26 @@ struct Exit {
 }
 
 impl Exits {
-    /// Forgets everything and takes up other rows.
-    fn renew(&mut self, sizes: &[f64], pools: usize) {
-        self.sizes.clear();
-        self.size_of.clear();
-        for size in sizes {
-            let known = self.sizes.iter().position(|known| known.to_bits() == size.to_bits());
-            let place = known.unwrap_or_else(|| {
-                self.sizes.push(*size);
-                self.sizes.len() - 1
-            });
-            self.size_of.push(place as u32);
-        }
+    /// Forgets everything.
+    fn renew(&mut self, kinds: usize, pools: usize) {
         self.least.clear();
-        self.least.resize(pools * self.sizes.len() * (pools + 1), NO_EXIT);
+        self.least.resize(pools * kinds * (pools + 1), NO_EXIT);
         self.lowest.clear();
         self.lowest.resize(pools, f64::INFINITY);
+        self.bars.clear();
+        self.bars.resize(kinds * pools, f64::NEG_INFINITY);
+        self.is_moved = true;
     }
 
     /// The exits of one size from a column.
-    fn of(&mut self, column: usize, size: usize, pools: usize) -> &mut [(f64, u32)] {
-        &mut self.least[(column * self.sizes.len() + size) * (pools + 1)..][..=pools]
+    fn of(&mut self, column: usize, sizes: Sizes<'_>, kind: usize, pools: usize) -> &mut [(f64, u32)] {
+        &mut self.least[(column * sizes.kinds.len() + kind) * (pools + 1)..][..=pools]
     }
 
     /// Notes what a row on a column would lose.
-    fn note(&mut self, row: usize, column: usize, values: &[f64]) {
-        let size = self.size_of[row] as usize;
+    fn note(&mut self, row: usize, column: usize, sizes: Sizes<'_>, values: &[f64]) {
         let mut lowest = self.lowest[column];
-        let exits = self.of(column, size, values.len());
+        let exits = self.of(column, sizes, sizes.kind_of[row] as usize, values.len());
         for (refuge, exit) in exits.iter_mut().enumerate() {
             let there = values.get(refuge).copied().unwrap_or(0.0);
             let open = refuge == values.len() || (refuge != column && there > 0.0);
@@ -88,13 +88,31 @@ impl Exits {
 }
 
 impl GangMatching<'_> {
+    /// Gives rows columns at these prices, and exchanges them.
+    pub(super) fn find(&mut self, prices: &[f64]) {
+        self.take(prices);
+        if !self.is_in_doubt {
+            self.fill();
+            self.improve();
+        }
+        for _ in 0..SWEEPS {
+            if self.is_in_doubt || !self.replace() {
+                break;
+            }
+            self.improve();
+        }
+        if !self.is_in_doubt {
+            self.fill();
+        }
+    }
+
     fn place(&mut self, row: usize, column: usize) {
         self.free[column] -= self.matching.sizes[row];
         self.column_of[row] = Some(column);
     }
 
     /// Rows in the order of surplus per unit, each on its best column with room, if that is worth its price.
-    pub(super) fn take(&mut self, prices: &[f64]) {
+    fn take(&mut self, prices: &[f64]) {
         let matching = self.matching;
         // Most rows wait: those that are worth less than the price everywhere need not be sorted.
         let key = |row: usize| {
@@ -104,7 +122,12 @@ impl GangMatching<'_> {
         self.keyed.clear();
         self.keyed.extend((0..matching.sizes.len()).filter_map(key));
         order(self.keyed);
+        let mut unasked = Some(self.bystanders.surplus).filter(|surplus| *surplus >= 0.0);
         for place in 0..self.keyed.len() {
+            if unasked.take_if(|surplus| self.keyed[place].0 <= *surplus).is_some() && self.bystander_per_unit() > 0.0 {
+                self.is_in_doubt = true;
+                return;
+            }
             let (row, free) = (self.keyed[place].1, &*self.free);
             if let Some((column, surplus)) = matching.best(row, prices, |column| matching.sizes[row] <= free[column])
                 && surplus >= 0.0
@@ -112,10 +135,11 @@ impl GangMatching<'_> {
                 self.place(row, column);
             }
         }
+        self.is_in_doubt |= unasked.is_some() && self.bystander_per_unit() > 0.0;
     }
 
     /// Rows still without a column, by value per unit over all entries, wherever there is room.
-    pub(super) fn fill(&mut self) {
+    fn fill(&mut self) {
         let pools = self.matching.capacities.len();
         self.keyed.clear();
         for (row, _) in self.column_of.iter().enumerate().filter(|(_, column)| column.is_none()) {
@@ -126,37 +150,102 @@ impl GangMatching<'_> {
             }
         }
         order(self.keyed);
+        // Bystanders would have their turn after the rows that are worth more per unit.
+        let mut unasked = Some(self.bystander_per_unit()).filter(|most| *most > 0.0);
         for place in 0..self.keyed.len() {
+            if unasked.take_if(|most| self.keyed[place].0 <= *most).is_some() && self.bystander_per_unit() > 0.0 {
+                self.is_in_doubt = true;
+                return;
+            }
             let (row, column) = (self.keyed[place].1 / pools, self.keyed[place].1 % pools);
             if self.column_of[row].is_none() && self.matching.sizes[row] <= self.free[column] {
                 self.place(row, column);
             }
         }
+        self.is_in_doubt |= unasked.is_some() && self.bystander_per_unit() > 0.0;
+    }
+
+    /// What bystanders of each size are worth at the most on a column, where they are worth something: size and worth.
+    fn bystanders_on(&self, column: usize) -> impl Iterator<Item = (f64, f64)> {
+        let (bystanders, pools) = (self.bystanders, self.free.len());
+        let kinds = self.sizes.kinds.iter().enumerate().filter(|_| !bystanders.is_empty());
+        kinds.map(move |(kind, &size)| (size, bystanders.most[kind * pools + column])).filter(|(_, most)| *most > 0.0)
+    }
+
+    /// The most that a bystander is worth per unit where it has room now; zero if none has.
+    fn bystander_per_unit(&self) -> f64 {
+        let on = |column: usize| {
+            let fitting = self.bystanders_on(column).filter(move |(size, _)| *size <= self.free[column]);
+            fitting.map(|(size, most)| most / size).fold(0.0, f64::max)
+        };
+        (0..self.free.len()).map(on).fold(0.0, f64::max)
+    }
+
+    /// Whether a bystander might be brought to a column as the matching is now: see [`Self::improve_row`].
+    fn might_bring_bystander(&mut self) -> bool {
+        if self.bystanders.is_empty() {
+            return false;
+        }
+        self.find_bars();
+        self.bystanders.most.iter().zip(&self.exits.bars).any(|(most, bar)| *most > 0.0 && most > bar)
+    }
+
+    /// Finds anew what a waiting row of each size must be worth on each column before anybody makes room for it there.
+    fn find_bars(&mut self) {
+        if !std::mem::take(&mut self.exits.is_moved) {
+            return;
+        }
+        let (kinds, pools) = (self.sizes.kinds, self.free.len());
+        for (kind, &size) in kinds.iter().enumerate() {
+            for column in 0..pools {
+                let room = self.free[column];
+                let mut bar = if size <= room { f64::NEG_INFINITY } else { f64::INFINITY };
+                let exits = self.exits.least[column * kinds.len() * (pools + 1)..].chunks_exact(pools + 1);
+                for (&other, exits) in kinds.iter().zip(exits).filter(|(other, _)| room + **other >= size) {
+                    for (refuge, &(loss, _)) in exits.iter().enumerate() {
+                        if loss < bar && (refuge == pools || other <= self.free[refuge]) {
+                            bar = loss;
+                        }
+                    }
+                }
+                self.exits.bars[kind * pools + column] = bar;
+            }
+        }
     }
 
     /// Moves, swaps and replacements that raise the sum, until none is left or the budget is used up.
-    pub(super) fn improve(&mut self) {
+    fn improve(&mut self) {
         let (rows, pools) = (self.column_of.len(), self.free.len());
         let mut budget = EXCHANGES_MAX;
-        self.exits.renew(self.matching.sizes, pools);
+        self.exits.renew(self.sizes.kinds.len(), pools);
         for row in 0..rows {
             if let Some(column) = self.column_of[row] {
-                self.exits.note(row, column, self.matching.row(row));
+                self.exits.note(row, column, self.sizes, self.matching.row(row));
             }
         }
-        loop {
+        self.is_in_doubt |= self.might_bring_bystander();
+        while !self.is_in_doubt {
             let mut better = false;
             for row in 0..rows {
+                let mut moved = false;
                 for column in 0..pools {
-                    better |= self.improve_row(row, column, &mut budget);
+                    moved |= self.improve_row(row, column, &mut budget);
                     if budget == 0 {
+                        self.is_in_doubt |= !self.bystanders.is_empty();
                         return;
                     }
+                }
+                better |= moved;
+                if moved && self.might_bring_bystander() {
+                    self.is_in_doubt = true;
+                    return;
                 }
             }
             if !better {
                 return;
             }
+            // Bystanders would have been looked at as well.
+            budget = budget.saturating_sub(self.bystanders.entries.saturating_mul(self.sizes.kinds.len()));
         }
     }
 
@@ -174,9 +263,16 @@ impl GangMatching<'_> {
             }
             return gain > 0.0;
         }
-        *budget = budget.saturating_sub(self.exits.sizes.len());
+        *budget = budget.saturating_sub(self.sizes.kinds.len());
         if gain - self.exits.lowest[column] <= LEAST_GAIN * values[column] {
             return false;
+        }
+        if current.is_none() {
+            self.find_bars();
+            let bar = self.exits.bars[self.sizes.kind_of[row] as usize * self.free.len() + column];
+            if gain - bar <= LEAST_GAIN * values[column] {
+                return false;
+            }
         }
         let Some(exit) = self.best_exit(row, column, gain) else { return false };
         self.shift(exit.row, exit.refuge, budget);
@@ -189,8 +285,8 @@ impl GangMatching<'_> {
         let (pools, size, current) = (self.free.len(), self.matching.sizes[row], self.column_of[row]);
         let mut best: Option<Exit> = None;
         let mut most = LEAST_GAIN * self.matching.row(row)[column];
-        let exits = self.exits.least[column * self.exits.sizes.len() * (pools + 1)..].chunks_exact(pools + 1);
-        for (&other, exits) in self.exits.sizes.iter().zip(exits) {
+        let exits = self.exits.least[column * self.sizes.kinds.len() * (pools + 1)..].chunks_exact(pools + 1);
+        for (&other, exits) in self.sizes.kinds.iter().zip(exits) {
             if self.free[column] + other < size {
                 continue;
             }
@@ -212,13 +308,17 @@ impl GangMatching<'_> {
     /// Rows in the place of several that are together worth less than they gain, and those wherever they then fit: true if there were any.
     ///
     /// Exchanges of one row for another cannot do that: two small rows keep a gang out that is worth more than both.
-    pub(super) fn replace(&mut self) -> bool {
+    fn replace(&mut self) -> bool {
         let (matching, rows) = (self.matching, self.column_of.len());
         let mut replaced = false;
         for column in 0..self.free.len() {
             // A row that comes displaces rows that are worth at least this per unit: it rules out nearly all rows.
             let mut least = self.least_per_unit(column);
             let mut sorted = false;
+            if self.might_replace_by_bystander(column, least) {
+                self.is_in_doubt = true;
+                return false;
+            }
             for row in 0..rows {
                 let (gain, size) = (self.gain(row, column), matching.sizes[row]);
                 let fits = gain > 0.0 && size <= matching.capacities[column];
@@ -228,7 +328,7 @@ impl GangMatching<'_> {
                 if !std::mem::replace(&mut sorted, true) {
                     self.cheapest_first(column);
                 }
-                if let Some(leavers) = self.leavers_for(row, column) {
+                if let Some(leavers) = self.leavers_for(size, matching.row(row)[column], gain, column) {
                     for place in 0..leavers {
                         let leaver = self.keyed[place].1;
                         self.free[column] += matching.sizes[leaver];
@@ -239,6 +339,10 @@ impl GangMatching<'_> {
                     }
                     self.place(row, column);
                     (replaced, sorted, least) = (true, false, self.least_per_unit(column));
+                    if self.might_replace_by_bystander(column, least) {
+                        self.is_in_doubt = true;
+                        return false;
+                    }
                 }
             }
         }
@@ -248,11 +352,26 @@ impl GangMatching<'_> {
         replaced
     }
 
-    /// How many of the cheapest rows on a column must go for another, if they are together worth less than it gains.
-    fn leavers_for(&self, row: usize, column: usize) -> Option<usize> {
-        let (mut room, mut loss, mut leavers) = (self.free[column], LEAST_REPLACEMENT * self.matching.row(row)[column], 0);
-        let gain = self.gain(row, column);
-        while room < self.matching.sizes[row] && loss < gain {
+    /// Whether a bystander might take the place of several rows on a column, as [`Self::replace`] does it; `least` is the least that one
+    /// of these is worth per unit.
+    fn might_replace_by_bystander(&mut self, column: usize, least: f64) -> bool {
+        let wanted = |(size, most): (f64, f64), free: f64| {
+            let bound = most - (size - free) * least;
+            if bound <= (LEAST_REPLACEMENT - ROUNDING) * most { None } else { Some((size, most * (1.0 + ROUNDING))) }
+        };
+        let free = self.free[column];
+        if self.bystanders_on(column).all(|bystander| wanted(bystander, free).is_none()) {
+            return false;
+        }
+        self.cheapest_first(column);
+        let mut bystanders = self.bystanders_on(column).filter_map(|bystander| wanted(bystander, free));
+        bystanders.any(|(size, most)| self.leavers_for(size, most, most, column).is_some())
+    }
+
+    /// How many of the cheapest rows on a column must go for one of this size, worth and gain, if they are together worth less than it gains.
+    fn leavers_for(&self, size: f64, worth: f64, gain: f64, column: usize) -> Option<usize> {
+        let (mut room, mut loss, mut leavers) = (self.free[column], LEAST_REPLACEMENT * worth, 0);
+        while room < size && loss < gain {
             let leaver = self.keyed.get(leavers)?.1;
             room += self.matching.sizes[leaver];
             loss += self.matching.row(leaver)[column];
@@ -287,24 +406,25 @@ impl GangMatching<'_> {
 
     /// Moves a row to a column, or to wait, and keeps the exits.
     fn shift(&mut self, row: usize, to: Option<usize>, budget: &mut usize) {
-        let (pools, size) = (self.free.len(), self.exits.size_of[row] as usize);
+        let (pools, sizes, kind) = (self.free.len(), self.sizes, self.sizes.kind_of[row]);
+        self.exits.is_moved = true;
         if let Some(from) = self.column_of[row].take() {
             self.free[from] += self.matching.sizes[row];
-            let exits = self.exits.of(from, size, pools);
+            let exits = self.exits.of(from, sizes, kind as usize, pools);
             // Others are looked at again only if it was this row that would have lost least.
             if exits.iter().any(|exit| exit.1 == row as u32) {
                 exits.fill(NO_EXIT);
-                *budget = budget.saturating_sub(self.column_of.len() / 8);
+                *budget = budget.saturating_sub(self.bystanders.rows / 8);
                 for (other, column) in self.column_of.iter().enumerate() {
-                    if *column == Some(from) && self.exits.size_of[other] as usize == size {
-                        self.exits.note(other, from, self.matching.row(other));
+                    if *column == Some(from) && sizes.kind_of[other] == kind {
+                        self.exits.note(other, from, sizes, self.matching.row(other));
                     }
                 }
             }
         }
         if let Some(to) = to {
             self.place(row, to);
-            self.exits.note(row, to, self.matching.row(row));
+            self.exits.note(row, to, sizes, self.matching.row(row));
         }
     }
 }
