@@ -10,6 +10,10 @@ use std::path::Path;
 
 /// Headers that an answer may have.
 const HEADERS_MAX: usize = 64;
+/// Most answers are no longer than this, and all heads are shorter.
+const FIRST_BYTES: usize = 4 << 10;
+/// The most memory that is set aside because an answer says how long it is.
+const RESERVED_BYTES_MAX: usize = 64 << 20;
 
 /// The daemon's answer.
 pub struct Answer {
@@ -45,9 +49,25 @@ pub fn exchange(socket: &Path, method: &Method, path: &str, body: &[u8]) -> Resu
     // A daemon that refuses a large body may close before it has read all of it. Then writing fails, and so does reading after the
     // answer: a whole answer counts all the same.
     let _ = stream.write_all(&[head.as_bytes(), body].concat());
-    let mut bytes = Vec::with_capacity(1 << 12);
-    let is_closed = stream.read_to_end(&mut bytes).is_ok();
+    let mut bytes = Vec::with_capacity(FIRST_BYTES);
+    let mut is_closed = (&stream).take(FIRST_BYTES as u64).read_to_end(&mut bytes).is_ok();
+    // A long list is read into memory that is large enough from the beginning.
+    bytes.reserve(length_told(&bytes).unwrap_or(0).min(RESERVED_BYTES_MAX));
+    is_closed &= stream.read_to_end(&mut bytes).is_ok();
     read_answer(bytes, is_closed).ok_or(Unanswered::WentAway)
+}
+
+/// The length that the head of an answer tells, if all of the head is there.
+fn length_told(bytes: &[u8]) -> Option<usize> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut head = httparse::Response::new(&mut headers);
+    head.parse(bytes).ok()?;
+    header(&head, "content-length")?.parse().ok()
+}
+
+fn header<'a>(head: &httparse::Response<'_, 'a>, name: &str) -> Option<&'a str> {
+    let found = head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+    std::str::from_utf8(found.value).ok()
 }
 
 /// Splits an answer into its parts; nothing if it is not whole. One without a length is whole when the daemon has closed the connection.
@@ -56,12 +76,8 @@ fn read_answer(bytes: Vec<u8>, is_closed: bool) -> Option<Answer> {
     let mut head = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(head_length) = head.parse(&bytes).ok()? else { return None };
     let status = StatusCode::from_u16(head.code?).ok()?;
-    let header = |name: &str| {
-        let found = head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
-        std::str::from_utf8(found.value).ok()
-    };
-    let link = header("link").map(str::to_owned);
-    let length = header("content-length").and_then(|length| length.parse::<usize>().ok());
+    let link = header(&head, "link").map(str::to_owned);
+    let length = header(&head, "content-length").and_then(|length| length.parse::<usize>().ok());
     let is_whole = length.map_or(is_closed, |length| bytes.len() - head_length >= length);
     is_whole.then_some(Answer { status, link, bytes, head_length })
 }
