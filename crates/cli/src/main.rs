@@ -23,7 +23,8 @@ use rota_daemon::api::JobVerb;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::read();
+    // What was typed is not given back to the memory: the process ends with it.
+    let cli = std::mem::ManuallyDrop::new(Cli::read());
     match run(&cli.command) {
         Ok(code) => code,
         // A reader that closed its end (`rota policies | head`) has had what it wanted.

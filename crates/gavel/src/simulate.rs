@@ -49,6 +49,9 @@ pub struct GavelTally {
     pub lease_extension_percent: f64,
     /// The value of what the policy optimised in its last allocation.
     pub objective: Option<f64>,
+    /// Whether the last job came before the window's last job had ended. Gavel goes on drawing jobs until then, and jobs that come later
+    /// change when others end.
+    pub arrivals_ended_early: bool,
 }
 
 /// Runs one policy to its end, telling `observe` every event in the order of time.
@@ -218,6 +221,7 @@ impl Simulation<'_> {
         self.tally.events = self.teller.told();
         self.tally.lease_extension_percent = 100.0 * self.leases.extensions as f64 / self.leases.opportunities.max(1) as f64;
         self.tally.objective = self.policy.objective();
+        self.tally.arrivals_ended_early = self.options.window.is_some() && self.next_arrival == self.setting.jobs.len();
         Ok(self.tally)
     }
 

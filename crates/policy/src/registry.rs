@@ -5,7 +5,7 @@ use crate::lag::matching as lag;
 use crate::order::batch_rules::{self, BatchRule};
 use crate::order::{fcfs, gittins, las, lottery, priority, rr, sjf, srsf, srtf, wfq};
 use crate::params::{Param, Params, PolicyError};
-use crate::share::sharing::{BY_TYPE, Merit, Renewal, Sharing, Sight};
+use crate::share::sharing::{BY_TYPE, Merit, Renewal, Sharing, Sight, Turns};
 use crate::share::time_sharing as share;
 use crate::{MemoryError, Policy};
 use rota_core::{Backfill, Durations};
@@ -72,6 +72,8 @@ pub const PLAIN: PolicyInfo = PolicyInfo {
     build: Build::Function(fcfs::build),
 };
 
+/// Jobs wait about as long for their next turn, whatever their share.
+const EVEN_TURNS: Sharing = Sharing { turns: Turns::Even, ..BY_TYPE };
 /// GPUs are taken to be alike.
 const BLIND: Sharing = Sharing { sight: Sight::Blind, ..BY_TYPE };
 /// The allocation depends on what jobs have done.
@@ -112,8 +114,8 @@ const BUILTIN: &[PolicyInfo] = &[
     PolicyInfo { name: "isolated", summary: "everybody a private n-th of every GPU type", params: share::FORMULA_PARAMS, preemptive: true, build: Build::Function(|params| share::build("isolated", BY_TYPE, params)), ..PLAIN },
     PolicyInfo { name: "proportional", summary: "everybody all of its time, divided over the GPU types as they are", params: share::FORMULA_PARAMS, preemptive: true, build: Build::Function(|params| share::build("proportional", BY_TYPE, params)), ..PLAIN },
     PolicyInfo { name: "max-min", aliases: &["max_min_fairness"], summary: "least share of time as large as can be, all GPUs alike", params: share::PARAMS, preemptive: true, build: Build::Function(|params| share::build("max-min", BLIND, params)), ..PLAIN },
-    PolicyInfo { name: "max-min-perf", aliases: &["max_min_fairness_perf"], summary: "least normalised throughput as large as can be, then the sum", params: share::PARAMS, preemptive: true, heterogeneity_aware: true, build: Build::Function(|params| share::build("max-min-perf", BY_TYPE, params)), ..PLAIN },
-    PolicyInfo { name: "max-min-packed", aliases: &["max_min_fairness_packed"], summary: "max-min-perf with two jobs on one GPU where that helps", params: share::PARAMS, preemptive: true, packs: true, heterogeneity_aware: true, build: Build::Function(|params| share::build("max-min-packed", BY_TYPE, params)), ..PLAIN },
+    PolicyInfo { name: "max-min-perf", aliases: &["max_min_fairness_perf"], summary: "least normalised throughput as large as can be, then the sum", params: share::PARAMS, preemptive: true, heterogeneity_aware: true, build: Build::Function(|params| share::build("max-min-perf", EVEN_TURNS, params)), ..PLAIN },
+    PolicyInfo { name: "max-min-packed", aliases: &["max_min_fairness_packed"], summary: "max-min-perf with two jobs on one GPU where that helps", params: share::PARAMS, preemptive: true, packs: true, heterogeneity_aware: true, build: Build::Function(|params| share::build("max-min-packed", EVEN_TURNS, params)), ..PLAIN },
     PolicyInfo { name: "water-filling", aliases: &["max_min_fairness_water_filling"], summary: "max-min level by level, all GPUs alike", params: share::PARAMS, preemptive: true, build: Build::Function(|params| share::build("water-filling", BLIND, params)), ..PLAIN },
     PolicyInfo { name: "water-filling-perf", aliases: &["max_min_fairness_water_filling_perf"], summary: "max-min-perf level by level: nobody can gain without a worse-off job losing", params: share::PARAMS, preemptive: true, heterogeneity_aware: true, build: Build::Function(|params| share::build("water-filling-perf", BY_TYPE, params)), ..PLAIN },
     PolicyInfo { name: "water-filling-packed", aliases: &["max_min_fairness_water_filling_packed"], summary: "water-filling-perf with two jobs on one GPU", params: share::PARAMS, preemptive: true, packs: true, heterogeneity_aware: true, build: Build::Function(|params| share::build("water-filling-packed", BY_TYPE, params)), ..PLAIN },

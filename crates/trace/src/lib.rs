@@ -31,4 +31,4 @@ pub use throughputs::{
     default_throughputs, estimate, parse_throughputs, read_throughputs, read_throughputs_beside, write_throughputs_csv,
     write_throughputs_json, write_throughputs_toml,
 };
-pub use write::{write_csv, write_gavel, write_swf, write_toml};
+pub use write::{GavelSteps, write_csv, write_gavel, write_swf, write_toml};

@@ -54,15 +54,24 @@ pub fn write_toml(workload: &Workload, mut output: impl Write) -> Result<(), Tra
     write(&mut output).map_err(|error| write_error(workload, error))
 }
 
-/// Writes Gavel's ten columns. Every job needs a job type and steps, of which Gavel writes whole ones, cut off; commands
-/// are left blank (`x`), as simulators ignore them. An SLO is a multiple of the run time, -1 for none.
-pub fn write_gavel(workload: &Workload, mut output: impl Write) -> Result<(), TraceError> {
+/// How steps are written in Gavel's ten columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GavelSteps {
+    /// As they are, so that nothing is lost. Gavel's generator draws parts of steps, too.
+    Exact,
+    /// Whole steps, cut off, as Gavel writes traces: its reader takes no others.
+    Whole,
+}
+
+/// Writes Gavel's ten columns. Every job needs a job type and steps; commands are left blank (`x`), as simulators ignore them. An SLO is
+/// a multiple of the run time, -1 for none.
+pub fn write_gavel(workload: &Workload, steps: GavelSteps, mut output: impl Write) -> Result<(), TraceError> {
     for job in &workload.jobs {
         let reason = if !job.kind.is_some() {
             "it has no job type"
         } else if job.steps <= 0.0 {
             "its length is not in steps"
-        } else if job.steps < 1.0 {
+        } else if job.steps < 1.0 && steps == GavelSteps::Whole {
             "it is shorter than one step"
         } else if workload.names.text(job.kind).contains('\t') {
             "its job type has a tabulator in it"
@@ -81,7 +90,7 @@ pub fn write_gavel(workload: &Workload, mut output: impl Write) -> Result<(), Tr
                 output,
                 "{}\tx\tx\tx\t0\t{}\t{}\t{}\t{:.6}\t{}",
                 workload.names.text(job.kind),
-                job.steps.trunc(),
+                if steps == GavelSteps::Whole { job.steps.trunc() } else { job.steps },
                 job.gpus,
                 job.weight,
                 slo.unwrap_or(-1.0),

@@ -5,7 +5,7 @@ mod samples;
 
 use proptest::prelude::*;
 use rota_core::{Dependency, DependencyCondition, Job, JobId, MilliGpu, Span, Time, Workload};
-use rota_trace::{ReadOptions, parse, write_csv, write_gavel, write_swf, write_toml};
+use rota_trace::{GavelSteps, ReadOptions, parse, write_csv, write_gavel, write_swf, write_toml};
 
 /// A workload written out in full, names resolved, to compare by.
 fn spelled_out(workload: &Workload) -> Vec<String> {
@@ -142,7 +142,7 @@ fn written_csv_is_short() {
 #[test]
 fn gavel_and_swf_keep_what_they_have_words_for() {
     let workload = parse("g", samples::GAVEL10.as_bytes(), &ReadOptions::default()).unwrap().workload;
-    let again = through(&workload, |workload, text| write_gavel(workload, text).unwrap());
+    let again = through(&workload, |workload, text| write_gavel(workload, GavelSteps::Exact, text).unwrap());
     assert_eq!(spelled_out(&again), spelled_out(&workload));
     let error = write_swf(&workload, Vec::new()).unwrap_err().to_string();
     assert_eq!(error, "g:1: job 0 cannot be written as swf: its length is in steps, not in time");
@@ -150,17 +150,17 @@ fn gavel_and_swf_keep_what_they_have_words_for() {
     let again = through(&workload, |workload, text| write_swf(workload, text).unwrap());
     let row = |job: &Job| (job.arrival, job.gpus, job.work, job.estimate, job.fails_at);
     assert_eq!(again.jobs.iter().map(row).collect::<Vec<_>>(), workload.jobs.iter().map(row).collect::<Vec<_>>());
-    let error = write_gavel(&workload, Vec::new()).unwrap_err().to_string();
+    let error = write_gavel(&workload, GavelSteps::Exact, Vec::new()).unwrap_err().to_string();
     assert_eq!(error, "w:4: job 1 cannot be written as gavel10: it has no job type");
 }
 
 #[test]
-fn gavel_writes_whole_steps_and_the_slo_as_a_multiple() {
+fn gavel_has_steps_as_they_are_or_whole_and_the_slo_as_a_multiple() {
     let text =
         "[generate]\nmodel = 'gavel-continuous'\nseed = 2\njobs = 30\nmulti_gpu = true\nmulti_priority = true\nslo = true\n";
     let workload = parse("g.toml", text.as_bytes(), &ReadOptions::default()).unwrap().workload;
     let mut written = Vec::new();
-    write_gavel(&workload, &mut written).unwrap();
+    write_gavel(&workload, GavelSteps::Whole, &mut written).unwrap();
     let written = String::from_utf8(written).unwrap();
     assert_eq!(written.lines().count(), 30);
     for (line, job) in written.lines().zip(&workload.jobs) {
@@ -172,8 +172,10 @@ fn gavel_writes_whole_steps_and_the_slo_as_a_multiple() {
     }
     let again = parse("again", written.as_bytes(), &ReadOptions::default()).unwrap().workload;
     assert!(again.jobs.iter().zip(&workload.jobs).all(|(one, other)| one.arrival == other.arrival && one.gpus == other.gpus));
+    let exact = through(&workload, |workload, text| write_gavel(workload, GavelSteps::Exact, text).unwrap());
+    assert!(exact.jobs.iter().zip(&workload.jobs).all(|(one, other)| one.steps.to_bits() == other.steps.to_bits()));
     let short = "id,job_type,arrival_s,gpus,steps\na,net,0,1,0.9\n";
     let short = parse("t.csv", short.as_bytes(), &ReadOptions::default()).unwrap().workload;
-    let error = write_gavel(&short, Vec::new()).unwrap_err().to_string();
+    let error = write_gavel(&short, GavelSteps::Whole, Vec::new()).unwrap_err().to_string();
     assert_eq!(error, "t.csv:2: job a cannot be written as gavel10: it is shorter than one step");
 }

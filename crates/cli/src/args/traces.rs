@@ -98,6 +98,8 @@ pub enum WrittenFormat {
     Swf,
 }
 
+const WHOLE_STEPS: &str = "Cut parts of steps off in Gavel's format: Gavel's own reader takes whole steps only";
+
 /// `rota trace convert`.
 #[derive(Args)]
 pub struct ConvertArgs {
@@ -109,12 +111,15 @@ pub struct ConvertArgs {
     /// The format to write
     #[arg(long, value_enum)]
     pub to: Option<WrittenFormat>,
+    #[arg(long, help = WHOLE_STEPS)]
+    pub whole_steps: bool,
     #[command(flatten)]
     pub read: ReadArgs,
 }
 
 /// `rota trace gen`.
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct GenArgs {
     /// What generates it
     #[arg(long, value_name = "MODEL", value_parser = rota_trace::generate::MODELS, required_unless_present = "config")]
@@ -149,6 +154,8 @@ pub struct GenArgs {
     /// The format to write
     #[arg(long, value_enum)]
     pub to: Option<WrittenFormat>,
+    #[arg(long, help = WHOLE_STEPS)]
+    pub whole_steps: bool,
 }
 
 /// `rota import`.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub fn run(args: &ShadowArgs) -> anyhow::Result<()> {
     let model = Arc::new(Model::read(&args.model, &features::NAMES)?);
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let status: Status = client.get("/api/v1/status")?;
     let replay = past::replay(&client, args.since.as_deref())?;
     for left_out in &replay.left_out {

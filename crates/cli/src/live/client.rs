@@ -1,15 +1,18 @@
-//! Speaking to the daemon, over its socket.
+//! Speaking to the daemon, over its socket. One request is made without a runtime ([`exchange`]); what comes piece by piece, or beside
+//! other work, is asked for by hyper.
 
 use crate::live::args::StateArgs;
 use crate::live::demo_place;
+use crate::live::exchange::{Answer, Unanswered, exchange};
 use anyhow::Context;
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Bytes, Incoming};
+use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rota_daemon::api::Problem;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use tokio::net::UnixStream;
 
@@ -18,12 +21,11 @@ use tokio::net::UnixStream;
 #[error("{0}")]
 pub struct Failure(pub String);
 
-/// A daemon's socket, and a runtime to speak over it.
+/// A daemon's socket.
 pub struct Client {
     socket: PathBuf,
-    runtime: tokio::runtime::Runtime,
     /// Whether the last call found no daemon, or lost it before the answer.
-    missed: std::cell::Cell<bool>,
+    missed: Cell<bool>,
 }
 
 /// Where the daemon that is meant keeps its things: the one that is named, this user's or the machine's, or a demo where neither answers.
@@ -56,9 +58,8 @@ pub fn usual_dir(args: &StateArgs) -> PathBuf {
 
 impl Client {
     /// A client of the daemon that the options name.
-    pub fn new(args: &StateArgs) -> anyhow::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { socket: state_dir(args).join("rota.sock"), runtime, missed: std::cell::Cell::new(false) })
+    pub fn new(args: &StateArgs) -> Self {
+        Self { socket: state_dir(args).join("rota.sock"), missed: Cell::new(false) }
     }
 
     /// Whether the last call found no daemon, or lost it before the answer: it may be back soon.
@@ -68,7 +69,7 @@ impl Client {
 
     /// Asks for something.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        self.runtime.block_on(self.call(Method::GET, path, Bytes::new()))
+        understood(self.ask(&Method::GET, path, &[])?.body())
     }
 
     /// Asks for a list, page by page, until there is no more of it or `is_enough` says so.
@@ -77,36 +78,32 @@ impl Client {
         path: &str,
         mut is_enough: impl FnMut(&[Vec<T>]) -> bool,
     ) -> anyhow::Result<Vec<Vec<T>>> {
-        self.runtime.block_on(async {
-            let (mut pages, mut path) = (Vec::new(), path.to_owned());
-            loop {
-                let response = accepted(self.request(Method::GET, &path, Bytes::new()).await?).await?;
-                let next = next_page(&response);
-                pages.push(self.understood(response).await?);
-                match next {
-                    Some(next) if !is_enough(&pages) => path = next,
-                    _ => return Ok(pages),
-                }
+        let (mut pages, mut path) = (Vec::new(), path.to_owned());
+        loop {
+            let answer = self.ask(&Method::GET, &path, &[])?;
+            pages.push(understood(answer.body())?);
+            match answer.link.as_deref().and_then(next_page) {
+                Some(next) if !is_enough(&pages) => path = next,
+                _ => return Ok(pages),
             }
-        })
+        }
     }
 
     /// Asks for something to be done.
-    pub fn send<T: DeserializeOwned>(&self, method: Method, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
-        let body = Bytes::from(serde_json::to_vec(body)?);
-        self.runtime.block_on(self.call(method, path, body))
+    pub fn send<T: DeserializeOwned>(&self, method: &Method, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        understood(self.ask(method, path, &serde_json::to_vec(body)?)?.body())
     }
 
     /// Asks for something to be done that needs nothing said.
     pub fn post<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        self.runtime.block_on(self.call(Method::POST, path, Bytes::new()))
+        understood(self.ask(&Method::POST, path, &[])?.body())
     }
 
     /// Hands on what comes, piece by piece, until it ends.
     pub fn stream(&self, path: &str, mut take: impl FnMut(&[u8]) -> anyhow::Result<()>) -> anyhow::Result<()> {
-        self.runtime.block_on(async {
-            let mut response = accepted(self.request(Method::GET, path, Bytes::new()).await?).await?;
-            while let Some(frame) = response.body_mut().frame().await {
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+            let mut body = self.open(path).await?;
+            while let Some(frame) = body.frame().await {
                 if let Some(piece) = frame.map_err(|_| self.lost())?.data_ref() {
                     take(piece)?;
                 }
@@ -115,9 +112,15 @@ impl Client {
         })
     }
 
-    /// Does several things at once on this thread: what they ask is asked with [`Self::call`] and [`Self::open`].
-    pub fn block_on<F: Future>(&self, work: F) -> F::Output {
-        self.runtime.block_on(work)
+    /// Asks, and waits for the whole answer.
+    fn ask(&self, method: &Method, path: &str, body: &[u8]) -> anyhow::Result<Answer> {
+        self.missed.set(true);
+        let answer = exchange(&self.socket, method, path, body).map_err(|why| match why {
+            Unanswered::NoDaemon(error) => no_daemon(&self.socket, &error),
+            Unanswered::WentAway => self.lost(),
+        })?;
+        self.missed.set(answer.status == StatusCode::SERVICE_UNAVAILABLE);
+        if answer.status.is_success() { Ok(answer) } else { Err(refusal(answer.status, answer.body())) }
     }
 
     /// The answer's body, piece by piece.
@@ -127,19 +130,8 @@ impl Client {
 
     /// Asks for something, or for something to be done.
     pub async fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<T> {
-        self.understood(accepted(self.request(method, path, body).await?).await?).await
-    }
-
-    async fn understood<T: DeserializeOwned>(&self, response: Response<Incoming>) -> anyhow::Result<T> {
-        let mut incoming = response.into_body();
-        let mut body = Vec::with_capacity(incoming.size_hint().exact().unwrap_or(0).min(1 << 26) as usize);
-        while let Some(frame) = incoming.frame().await {
-            if let Some(piece) = frame.map_err(|_| self.lost())?.data_ref() {
-                body.extend_from_slice(piece);
-            }
-        }
-        serde_json::from_slice(&body)
-            .context("the daemon's answer cannot be understood; are `rota` and the daemon of one version?")
+        let body = accepted(self.request(method, path, body).await?).await?.into_body().collect().await;
+        understood(&body.map_err(|_| self.lost())?.to_bytes())
     }
 
     async fn request(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<Response<Incoming>> {
@@ -162,9 +154,12 @@ impl Client {
     }
 }
 
+fn understood<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
+    serde_json::from_slice(body).context("the daemon's answer cannot be understood; are `rota` and the daemon of one version?")
+}
+
 /// The address of the next page of a list.
-fn next_page(response: &Response<Incoming>) -> Option<String> {
-    let links = response.headers().get(hyper::header::LINK)?.to_str().ok()?;
+fn next_page(links: &str) -> Option<String> {
     let next = links.split(',').find(|link| link.contains("rel=\"next\""))?;
     Some(next.split_once('<')?.1.split_once('>')?.0.to_owned())
 }
@@ -180,17 +175,22 @@ fn no_daemon(socket: &Path, error: &std::io::Error) -> anyhow::Error {
     anyhow::Error::new(Failure(message))
 }
 
-/// A refusal of the daemon, with the exit code that it means.
+/// The response, unless it is a refusal.
 async fn accepted(response: Response<Incoming>) -> anyhow::Result<Response<Incoming>> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
     let body = response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    let message = serde_json::from_slice::<Problem>(&body)
-        .map_or_else(|_| format!("{status}: {}", String::from_utf8_lossy(&body)), |problem| problem.title);
-    if matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE) {
-        anyhow::bail!(message);
+    Err(refusal(status, &body))
+}
+
+/// A refusal of the daemon, with the exit code that it means.
+fn refusal(status: StatusCode, body: &[u8]) -> anyhow::Error {
+    let message = serde_json::from_slice::<Problem>(body)
+        .map_or_else(|_| format!("{status}: {}", String::from_utf8_lossy(body)), |problem| problem.title);
+    match status {
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE => anyhow::anyhow!(message),
+        _ => anyhow::Error::new(Failure(message)),
     }
-    Err(anyhow::Error::new(Failure(message)))
 }

@@ -45,7 +45,7 @@ fn candidates(line: &Line<'_>) -> anyhow::Result<Vec<String>> {
         "--in" => return Ok(states()),
         "--state" if chooses => return Ok(states()),
         "--gpu-type" => {
-            let gpus: Vec<Gpu> = client(line)?.get("/api/v1/gpus")?;
+            let gpus: Vec<Gpu> = client(line).get("/api/v1/gpus")?;
             return Ok(gpus.into_iter().map(|gpu| gpu.kind).collect::<BTreeSet<_>>().into_iter().collect());
         }
         "--user" | "-u" => {
@@ -100,11 +100,11 @@ fn names(line: &Line<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 fn jobs(line: &Line<'_>, query: &str) -> anyhow::Result<Vec<Job>> {
-    client(line)?.get(&format!("/api/v1/jobs?{query}&limit={JOBS_MAX}"))
+    client(line).get(&format!("/api/v1/jobs?{query}&limit={JOBS_MAX}"))
 }
 
 /// The daemon that the line names so far.
-fn client(line: &Line<'_>) -> anyhow::Result<Client> {
+fn client(line: &Line<'_>) -> Client {
     let pairs = line.before.windows(2).filter(|pair| pair[0] == "--state");
     let joined = line.before.iter().filter_map(|word| word.strip_prefix("--state="));
     let named = pairs.map(|pair| pair[1].as_str()).chain(joined).filter(|value| JobState::from_word(value).is_none());

@@ -6,6 +6,7 @@ pub mod complete;
 pub mod daemon;
 pub mod demo_place;
 pub mod doctor;
+pub mod exchange;
 pub mod jobs;
 pub mod machine;
 pub mod past;

@@ -44,7 +44,7 @@ pub fn run(args: &MeasureThroughputsArgs) -> anyhow::Result<()> {
     let writer = writer_of(&args.output)?;
     let workloads = workloads::read(&args.workloads, &args.only)?;
     let mut table = begun(args)?;
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let gpus = by_type(&client.get::<Vec<Gpu>>("/api/v1/gpus")?, &args.gpu_type)?;
     let trials = plan::trials(&workloads, &gpus, &args.kinds, &args.gangs, &table);
     if trials.is_empty() {
@@ -177,7 +177,7 @@ impl<'c> Claimed<'c> {
             pid: std::process::id(),
             name: Some("throughputs measure".to_owned()),
         };
-        let submitted: Submitted = client.send(Method::POST, "/api/v1/claims", &ask)?;
+        let submitted: Submitted = client.send(&Method::POST, "/api/v1/claims", &ask)?;
         let mut claimed = Self { client, id: submitted.ids.first().copied().unwrap_or_default(), uuids: Vec::new() };
         loop {
             interrupt.check()?;

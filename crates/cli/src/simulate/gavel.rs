@@ -1,5 +1,6 @@
 //! `--mechanism gavel`: a run of Gavel's own simulator in place of ours.
 
+use crate::output;
 use rota_core::{Bound, Event, ThroughputTable, Time};
 use rota_gavel::{GavelOptions, Prices};
 use rota_sim::{Mechanism, SimOptions, Tally};
@@ -46,6 +47,12 @@ impl Gavel<'_> {
             gavel_options.round_seconds = length.seconds();
         }
         let tally = rota_gavel::simulate(bound, self.table, policy, &gavel_options, observe)?;
+        if tally.arrivals_ended_early {
+            output::remark(&format!(
+                "{policy}: the trace ended before the window did. Gavel draws jobs until the window's last job has ended: \
+                 to compare with Gavel, take a trace with more jobs"
+            ));
+        }
         Ok(Tally {
             end: tally.end,
             events: tally.events,

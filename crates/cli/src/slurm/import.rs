@@ -6,7 +6,7 @@ use crate::inputs::{load_cluster, remark_skipped};
 use crate::output::{print_json, remark};
 use anyhow::Context;
 use rota_exec::slurm::{Calls, SlurmError};
-use rota_trace::{Format, Loaded, ReadOptions};
+use rota_trace::{Format, GavelSteps, Loaded, ReadOptions};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<()> {
         .as_ref()
         .map_or_else(|| "fidelity of a replay: unknown, because the log has no column `Start`".to_owned(), Fidelity::describe);
     remark(&text);
-    crate::traces::write(&loaded.workload, &args.output, None)?;
+    crate::traces::write(&loaded.workload, &args.output, None, GavelSteps::Exact)?;
     if args.json {
         return print_json(&Document {
             fidelity: fidelity.as_ref(),

@@ -38,14 +38,14 @@ pub fn run(args: &RunTraceArgs) -> anyhow::Result<()> {
         Some(columns) => gavel_submits(workload, &args.file, &columns, &folder, args)?,
         None => workload.jobs.iter().map(|job| sleeper(job, workload, &folder, args.speedup)).collect::<anyhow::Result<_>>()?,
     };
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let began = Instant::now();
     let first = workload.jobs.first().map_or(0.0, |job| job.arrival.seconds());
     let mut ids = Vec::new();
     for (job, submit) in workload.jobs.iter().zip(&submits) {
         let at = Duration::from_secs_f64((job.arrival.seconds() - first).max(0.0) / args.speedup);
         std::thread::sleep(at.saturating_sub(began.elapsed()));
-        let submitted: Submitted = client.send(hyper::Method::POST, "/api/v1/jobs", submit)?;
+        let submitted: Submitted = client.send(&hyper::Method::POST, "/api/v1/jobs", submit)?;
         for id in &submitted.ids {
             if !args.json {
                 output::print(&id.to_string())?;

@@ -5,6 +5,7 @@ use crate::inputs::{load_cluster, load_table, load_trace};
 use crate::output::{print, print_json, remark, width, write_file};
 use anyhow::Context;
 use rota_core::{Span, Workload};
+use rota_trace::GavelSteps;
 use rota_trace::generate::Generator;
 use rota_trace::info::TraceInfo;
 use serde::Serialize;
@@ -139,7 +140,7 @@ fn bars(text: &mut String, title: &str, rows: &[(String, usize)]) -> std::fmt::R
 
 fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     let loaded = load_trace(&args.file, &args.read, &load_table(None)?)?;
-    write(&loaded.workload, &args.output, args.to)?;
+    write(&loaded.workload, &args.output, args.to, steps(args.whole_steps))?;
     remark(&format!("wrote {} jobs to {}", loaded.workload.jobs.len(), args.output.display()));
     Ok(())
 }
@@ -152,7 +153,7 @@ fn generate(args: &GenArgs) -> anyhow::Result<()> {
     adjust(&mut generator, args)?;
     generator.validate()?;
     let workload = generator.run_with(&load_table(args.throughputs.as_deref())?)?;
-    write(&workload, &args.output, args.to)?;
+    write(&workload, &args.output, args.to, steps(args.whole_steps))?;
     remark(&format!("wrote {} jobs to {}", workload.jobs.len(), args.output.display()));
     Ok(())
 }
@@ -220,8 +221,12 @@ fn adjust(generator: &mut Generator, args: &GenArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn steps(whole: bool) -> GavelSteps {
+    if whole { GavelSteps::Whole } else { GavelSteps::Exact }
+}
+
 /// Writes a workload in a format, or in that of the file's ending.
-pub fn write(workload: &Workload, path: &Path, format: Option<WrittenFormat>) -> anyhow::Result<()> {
+pub fn write(workload: &Workload, path: &Path, format: Option<WrittenFormat>, steps: GavelSteps) -> anyhow::Result<()> {
     let by_ending = || match path.extension().and_then(|ending| ending.to_str()) {
         Some("csv") => Some(WrittenFormat::Csv),
         Some("toml") => Some(WrittenFormat::Toml),
@@ -236,11 +241,18 @@ pub fn write(workload: &Workload, path: &Path, format: Option<WrittenFormat>) ->
         match format {
             WrittenFormat::Csv => rota_trace::write_csv(workload, output)?,
             WrittenFormat::Toml => rota_trace::write_toml(workload, output)?,
-            WrittenFormat::Gavel => rota_trace::write_gavel(workload, output)?,
+            WrittenFormat::Gavel => rota_trace::write_gavel(workload, steps, output)?,
             WrittenFormat::Swf => rota_trace::write_swf(workload, output)?,
         }
         Ok(())
-    })
+    })?;
+    let parts = workload.jobs.iter().filter(|job| job.steps.fract() > 0.0).count();
+    if format == WrittenFormat::Gavel && steps == GavelSteps::Exact && parts > 0 {
+        remark(&format!(
+            "the steps of {parts} jobs are not whole, which Gavel's own reader refuses: --whole-steps cuts them off"
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

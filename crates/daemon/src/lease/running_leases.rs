@@ -370,7 +370,9 @@ impl RunningLeases {
             let left = if stop { 0.0 } else { left };
             return Ok(Some(GavelTerms { max_steps, max_duration: ask.duration + left }));
         }
-        if !ends_here && lease.last_step.is_none() {
+        // Gavel's iterator asks when it has used up most of its lease, and never again if the lease does not grow: where it stops, all stop.
+        let is_last = ask.duration + left <= ask.max_duration && ask.duration >= ask.max_duration / 2.0;
+        if !ends_here && lease.last_step.is_none() && !is_last {
             return Ok(Some(GavelTerms { max_steps, max_duration: ask.duration + left }));
         }
         // The first process that asks fixes the last step, far enough ahead for the others to hear of it.
@@ -544,6 +546,30 @@ mod tests {
         let renewal = leases.renew(FIRST, 2, 8, 2.0).unwrap();
         assert_eq!((renewal.last_step, renewal.stop), (Some(9), Some(10.0)));
         assert_eq!(leases.progress(7).unwrap().run_steps, 9);
+    }
+
+    #[test]
+    fn processes_of_a_gavel_gang_whose_lease_does_not_grow_stop_at_one_step() {
+        let config = Config { mechanism: Mechanism::Rounds, round_seconds: 1000.0, ..Config::default() };
+        let leases = leases(&config);
+        leases.follow(&record(1));
+        {
+            let mut table = leases.lock();
+            let lease = table.get_mut(&7).unwrap();
+            (lease.gavel_steps, lease.world) = (Some(100_000), 2);
+        }
+        let ask = |worker: u64, steps: u64, max_duration: f64| {
+            let ask =
+                UpdateLeaseRequest { job_id: 7, worker_id: worker, steps, duration: steps as f64, max_steps: 0, max_duration };
+            leases.gavel_update(&ask).unwrap().unwrap()
+        };
+        let first = [ask(0, 0, 0.0), ask(1, 0, 0.0)];
+        assert!(first.iter().all(|terms| (terms.max_duration - 1050.0).abs() < 2.0), "{first:?}");
+        assert_eq!(ask(0, 100, 2300.0).max_steps, 50_000, "it asks again later");
+        // The clock stands in the first half of the round, and the lease is as long as it was: the iterator does not ask again.
+        let fixed = ask(0, 1200, 2300.0);
+        assert!((2248..=2251).contains(&fixed.max_steps), "{fixed:?}");
+        assert_eq!(ask(1, 1201, 2300.0).max_steps, fixed.max_steps);
     }
 
     #[test]

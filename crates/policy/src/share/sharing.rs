@@ -32,6 +32,18 @@ pub enum Merit {
     Shortness,
 }
 
+/// How long the turns of jobs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Turns {
+    /// A running job holds on to its GPUs for the same credit whatever its share: jobs with small shares wait long between their turns,
+    /// and are done a turn sooner or later by chance.
+    Long,
+    /// A running job holds on for less the smaller its share is, so that all wait about as long for their next turn, and allocations
+    /// that were soon replaced do not say who is ahead. When a job is done hangs on its share, and hardly on who was first. Jobs that share
+    /// GPUs have long turns all the same.
+    Even,
+}
+
 /// How a policy turns an allocation into turns. Each row of the registry says it for its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sharing {
@@ -41,7 +53,10 @@ pub struct Sharing {
     pub sight: Sight,
     /// What counts inside a round.
     pub merit_between: Merit,
+    /// How long the turns of jobs are.
+    pub turns: Turns,
 }
 
 /// Most of them: shares of each type, credit inside a round too.
-pub const BY_TYPE: Sharing = Sharing { renewal: Renewal::OnChange, sight: Sight::Types, merit_between: Merit::Credit };
+pub const BY_TYPE: Sharing =
+    Sharing { renewal: Renewal::OnChange, sight: Sight::Types, merit_between: Merit::Credit, turns: Turns::Long };

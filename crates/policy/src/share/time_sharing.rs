@@ -9,7 +9,7 @@ use super::credit::{Account, PerType};
 use super::entities::Entities;
 use super::named_allocator::Named;
 use super::pairing::{Candidate, choose, join_waiting};
-use super::sharing::{Merit, Renewal, Sharing, Sight};
+use super::sharing::{Merit, Renewal, Sharing, Sight, Turns};
 use super::ties::first_come_first_served;
 use super::trials::Trials;
 use crate::allocation::{self, Claim, Demand, PairShare, Solver};
@@ -109,7 +109,7 @@ const fn stay(default: &'static str) -> Param {
     Param {
         name: "stay",
         default,
-        meaning: "rounds of credit a running job is worth more than one that must restart; at most one where restarts are free",
+        meaning: "rounds of credit a running job is worth more than one that must restart; at most one where restarts are free, and by the job's share under max-min-perf",
     }
 }
 const TICK: Param =
@@ -232,6 +232,9 @@ impl Share {
             }
         };
         let types = self.watch.capacities.len();
+        // What a job ran beside another one is not in its own account.
+        let shares_gpus = !self.pairs.is_empty() || allocation.as_ref().is_some_and(|found| !found.pairs.is_empty());
+        let can_reopen = self.sharing.turns == Turns::Even && !shares_gpus;
         let (known, mut seen) = (self.singles.len(), 0);
         for (position, claim) in claims.iter().enumerate() {
             let shares = match (&allocation, self.sharing.sight) {
@@ -249,7 +252,11 @@ impl Share {
                     if account.is_shut() && is_there {
                         *account = renewed(None, (claim.id, None), shares, types, round_seconds);
                     } else if let Some(shares) = shares {
-                        account.renew(shares);
+                        if can_reopen && !account.is_shut() && account.is_early(round_seconds) {
+                            account.reopen(shares, snapshot.bound.speeds(claim.id), round_seconds);
+                        } else {
+                            account.renew(shares);
+                        }
                     }
                 }
                 None if is_there => self.singles.push(renewed(None, (claim.id, None), shares, types, round_seconds)),
@@ -306,7 +313,7 @@ impl Share {
             let Some(b) = account.partner else { continue };
             let a = account.job;
             let gang = size(snapshot.bound.shape(a));
-            let stay = self.stay(a, snapshot);
+            let stay = self.stay(account, snapshot);
             let together_on = snapshot.type_now(a).filter(|_| snapshot.states[a.index()].partner == Some(b));
             let worth = |index: usize| {
                 let gpu_type = GpuTypeId::from_index(index);
@@ -337,10 +344,17 @@ impl Share {
         smallest.is_finite() && (!self.pairs.is_empty() || free.iter().any(|free| *free >= smallest - 1e-9))
     }
 
-    /// Rounds of credit that a job is worth more where it runs.
-    fn stay(&self, job: JobId, snapshot: &Snapshot<'_>) -> f64 {
+    /// Rounds of credit that a job or pair is worth more where it runs.
+    fn stay(&self, account: &Account, snapshot: &Snapshot<'_>) -> f64 {
         let free = if self.pairs.is_empty() { STAY_ROUNDS_FREE } else { STAY_ROUNDS_FREE_SHARED };
-        if snapshot.restart_cost_of(job) > Span::ZERO { self.stay_rounds } else { self.stay_rounds.min(free) }
+        let stay_rounds =
+            if snapshot.restart_cost_of(account.job) > Span::ZERO { self.stay_rounds } else { self.stay_rounds.min(free) };
+        match self.sharing.turns {
+            // A job with a third of the time earns a third of a round while it waits for one, so it waits three rounds for each
+            // round of credit that another holds on for.
+            Turns::Even if self.pairs.is_empty() => stay_rounds * account.share(),
+            Turns::Even | Turns::Long => stay_rounds,
+        }
     }
 
     /// Rounds that a turn on this type pays back.
@@ -359,7 +373,7 @@ impl Share {
         let here = snapshot.type_now(job).filter(|_| snapshot.states[job.index()].partner.is_none()).map(GpuTypeId::index);
         let trial = self.trials.of(job).map(GpuTypeId::index);
         let worth = |(index, &speed): (usize, &f64)| {
-            let stay = if here == Some(index) { self.stay(job, snapshot) } else { 0.0 };
+            let stay = if here == Some(index) { self.stay(account, snapshot) } else { 0.0 };
             let trial = if trial == Some(index) { TRIAL_ROUNDS } else { 0.0 };
             let owed = self.owed(account, index, stay, round_seconds, speed);
             let worth = facts.size * (owed + trial + SPEED_WORTH * (1.0 + stay) * speed);

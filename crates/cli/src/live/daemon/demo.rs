@@ -54,7 +54,7 @@ fn start(args: &DemoArgs, dir: &Path) -> anyhow::Result<Child> {
 
 /// Gives the queue its jobs, says what there is, and stays until the demo is to end.
 fn show(args: &DemoArgs, place: &DemoPlace, daemon: &mut Child, began: Instant) -> anyhow::Result<()> {
-    let client = Client::new(&StateArgs { state: vec![place.dir().to_owned()] })?;
+    let client = Client::new(&StateArgs { state: vec![place.dir().to_owned()] });
     let first = submit_all(&client)?;
     let _: Job = client.get(&format!("/api/v1/jobs/{first}/wait?started=true&timeout=30"))?;
     let seconds = began.elapsed().as_secs_f64();
@@ -81,7 +81,7 @@ fn sign_in_link(client: &Client, dir: &Path, status: &Status) -> anyhow::Result<
     let http = status.http.clone().context("the daemon has no port")?;
     let token = std::fs::read_to_string(dir.join("token")).context("reading the demo's token")?;
     let ask = SignIn { token: token.trim().to_owned() };
-    let link: SignInLink = client.send(hyper::Method::POST, "/api/v1/sign-in-links", &ask)?;
+    let link: SignInLink = client.send(&hyper::Method::POST, "/api/v1/sign-in-links", &ask)?;
     Ok(format!("{}{}", http.trim_end_matches('/'), link.path))
 }
 
@@ -109,20 +109,19 @@ fn wait_for_end(daemon: &mut Child) -> anyhow::Result<()> {
 
 /// Cancels every job, stops the daemon, and removes the folder.
 fn end(place: &DemoPlace, daemon: &mut Child) {
-    if let Ok(client) = Client::new(&StateArgs { state: vec![place.dir().to_owned()] }) {
-        // Whatever cannot be asked any more is over with the daemon.
-        for _ in 0..2 {
-            let jobs = client.get::<Vec<Job>>("/api/v1/jobs?limit=10000").unwrap_or_default();
-            let action = JobsAction { verb: JobVerb::Cancel, ids: jobs.iter().map(|job| job.id).collect(), states: Vec::new() };
-            _ = client.send::<JobsActed>(hyper::Method::POST, "/api/v1/jobs/act", &action);
-            let since = Instant::now();
-            let is_busy = || client.get::<Vec<Job>>("/api/v1/jobs?limit=1").is_ok_and(|jobs| !jobs.is_empty());
-            while since.elapsed() < FAREWELL && is_busy() {
-                std::thread::sleep(Duration::from_millis(50));
-            }
+    let client = Client::new(&StateArgs { state: vec![place.dir().to_owned()] });
+    // Whatever cannot be asked any more is over with the daemon.
+    for _ in 0..2 {
+        let jobs = client.get::<Vec<Job>>("/api/v1/jobs?limit=10000").unwrap_or_default();
+        let action = JobsAction { verb: JobVerb::Cancel, ids: jobs.iter().map(|job| job.id).collect(), states: Vec::new() };
+        _ = client.send::<JobsActed>(&hyper::Method::POST, "/api/v1/jobs/act", &action);
+        let since = Instant::now();
+        let is_busy = || client.get::<Vec<Job>>("/api/v1/jobs?limit=1").is_ok_and(|jobs| !jobs.is_empty());
+        while since.elapsed() < FAREWELL && is_busy() {
+            std::thread::sleep(Duration::from_millis(50));
         }
-        _ = client.post::<()>("/api/v1/shutdown");
     }
+    _ = client.post::<()>("/api/v1/shutdown");
     let since = Instant::now();
     while since.elapsed() < FAREWELL && matches!(daemon.try_wait(), Ok(None)) {
         std::thread::sleep(Duration::from_millis(20));
@@ -171,12 +170,12 @@ fn submit_all(client: &Client) -> anyhow::Result<u64> {
     ];
     let mut first = None;
     for ask in asks {
-        let submitted: Submitted = client.send(hyper::Method::POST, "/api/v1/jobs", &ask)?;
+        let submitted: Submitted = client.send(&hyper::Method::POST, "/api/v1/jobs", &ask)?;
         first = first.or(submitted.ids.first().copied());
     }
     let first = first.context("the daemon gave the jobs no number")?;
     let after = vec![rota_daemon::api::After { id: first, condition: rota_daemon::api::AfterCondition::Ok }];
     let last = Submit { after, gpus: 1, ..plain("evaluate", words(&["echo", "top-1 accuracy 0.761"]), 5.0) };
-    let _: Submitted = client.send(hyper::Method::POST, "/api/v1/jobs", &last)?;
+    let _: Submitted = client.send(&hyper::Method::POST, "/api/v1/jobs", &last)?;
     Ok(first)
 }

@@ -21,7 +21,7 @@ pub fn notify(verb: &NotifyVerb) -> anyhow::Result<()> {
                 anyhow::bail!("name a target: --webhook, --mail, --slack or --dingtalk");
             };
             let wanted = NewNotifyTarget { kind, address, secret: secret.clone(), on: on.clone() };
-            let target: NotifyTarget = Client::new(state)?.send(Method::POST, "/api/v1/notify", &wanted)?;
+            let target: NotifyTarget = Client::new(state).send(&Method::POST, "/api/v1/notify", &wanted)?;
             if *json {
                 return output::print_json(&target);
             }
@@ -29,18 +29,18 @@ pub fn notify(verb: &NotifyVerb) -> anyhow::Result<()> {
         }
         NotifyVerb::List { state, json } => list(state, *json),
         NotifyVerb::Remove { state, ids } => {
-            let client = Client::new(state)?;
-            ids.iter().try_for_each(|id| client.send(Method::DELETE, &format!("/api/v1/notify/{id}"), &()))
+            let client = Client::new(state);
+            ids.iter().try_for_each(|id| client.send(&Method::DELETE, &format!("/api/v1/notify/{id}"), &()))
         }
         NotifyVerb::Test { state, id } => {
-            let () = Client::new(state)?.post(&format!("/api/v1/notify/{id}/test"))?;
+            let () = Client::new(state).post(&format!("/api/v1/notify/{id}/test"))?;
             output::print("it arrived")
         }
     }
 }
 
 fn list(state: &StateArgs, json: bool) -> anyhow::Result<()> {
-    let targets: Vec<NotifyTarget> = Client::new(state)?.get("/api/v1/notify")?;
+    let targets: Vec<NotifyTarget> = Client::new(state).get("/api/v1/notify")?;
     if json {
         return output::print_json(&targets);
     }

@@ -19,7 +19,7 @@ pub fn token(verb: &TokenVerb) -> anyhow::Result<()> {
             };
             let expires_in_seconds = expires.map(|seconds| seconds.ceil() as u64);
             let ask = TokenAsk { name: name.clone(), scope, user: user.clone(), expires_in_seconds };
-            let made: TokenMade = Client::new(state)?.send(Method::POST, "/api/v1/tokens", &ask)?;
+            let made: TokenMade = Client::new(state).send(&Method::POST, "/api/v1/tokens", &ask)?;
             if *json {
                 return output::print_json(&made);
             }
@@ -27,13 +27,13 @@ pub fn token(verb: &TokenVerb) -> anyhow::Result<()> {
             output::print(&made.token)
         }
         TokenVerb::List { state, json } => {
-            let tokens: Vec<Token> = Client::new(state)?.get("/api/v1/tokens")?;
+            let tokens: Vec<Token> = Client::new(state).get("/api/v1/tokens")?;
             if *json {
                 return output::print_json(&tokens);
             }
             output::print(&if tokens.is_empty() { "no tokens".to_owned() } else { table(&tokens) })
         }
-        TokenVerb::Revoke { state, token } => revoke(&Client::new(state)?, token),
+        TokenVerb::Revoke { state, token } => revoke(&Client::new(state), token),
     }
 }
 
@@ -52,7 +52,7 @@ fn revoke(client: &Client, wanted: &str) -> anyhow::Result<()> {
             }
         }
     };
-    client.send(Method::DELETE, &format!("/api/v1/tokens/{id}"), &())
+    client.send(&Method::DELETE, &format!("/api/v1/tokens/{id}"), &())
 }
 
 fn table(tokens: &[Token]) -> String {

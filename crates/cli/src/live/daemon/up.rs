@@ -178,11 +178,11 @@ fn detach(args: &UpArgs) -> anyhow::Result<()> {
 
 /// Stops a daemon. Its jobs run on.
 pub fn down(args: &DownArgs) -> anyhow::Result<()> {
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let status: Status = client.get("/api/v1/status")?;
     if args.drain {
         let drain = Drain { gpus: Vec::new(), then_exit: true };
-        let () = client.send(hyper::Method::POST, "/api/v1/drain", &drain)?;
+        let () = client.send(&hyper::Method::POST, "/api/v1/drain", &drain)?;
         output::remark(&format!("nothing more is started; the daemon stops when {} running jobs have ended", status.running));
     } else {
         let () = client.post("/api/v1/shutdown")?;

@@ -55,7 +55,7 @@ pub struct Examined {
 
 /// Looks at everything, and fails if anything is broken.
 pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let asked = Client::new(&args.state)?.get::<Status>("/api/v1/status");
+    let asked = Client::new(&args.state).get::<Status>("/api/v1/status");
     let usual = PathBuf::from("/etc/rota.toml");
     let examined = Examined {
         dir: state_dir(&args.state),

@@ -34,7 +34,7 @@ pub fn batch(args: &BatchArgs) -> anyhow::Result<ExitCode> {
         output::print(&format!("{}: {} rows, nothing wrong", args.file.display(), rows.len()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let keys = keys(&args.file, &args.run, &rows)?;
     let mut entries: Vec<Entry> =
         rows.into_iter().zip(keys).map(|(row, key)| Entry { row, key, outcome: Err(String::new()) }).collect();
@@ -113,7 +113,7 @@ fn submit(client: &Client, args: &BatchArgs, entries: &mut [Entry], group: &mut 
         left = rest;
         let submits = part.iter().map(|entry| ask(args, entry, *group)).collect::<anyhow::Result<Vec<_>>>()?;
         let many = SubmitMany { env: env.clone(), submits };
-        let answers: Vec<OneOfMany> = client.send(hyper::Method::POST, "/api/v1/jobs/many", &many)?;
+        let answers: Vec<OneOfMany> = client.send(&hyper::Method::POST, "/api/v1/jobs/many", &many)?;
         for (entry, answer) in part.iter_mut().zip(answers) {
             entry.outcome = match answer.refusal {
                 Some(refusal) => Err(refusal),

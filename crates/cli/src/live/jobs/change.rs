@@ -21,7 +21,7 @@ fn words(verb: JobVerb) -> (&'static str, &'static str) {
 
 /// Does something to jobs: each is tried, and every refusal is told.
 pub fn act(args: &JobsArgs, verb: JobVerb) -> anyhow::Result<()> {
-    let client = Client::new(&args.select.daemon())?;
+    let client = Client::new(&args.select.daemon());
     let ids = args.select.what.iter().map(|word| match word {
         JobWord::Job(id) => Some(*id),
         JobWord::Range(..) | JobWord::Group(_) => None,
@@ -64,7 +64,7 @@ fn act_on_chosen(client: &Client, args: &JobsArgs, verb: JobVerb) -> anyhow::Res
     }
     let ids = selection.jobs.iter().map(|job| job.id).collect();
     let action = JobsAction { verb, ids, states: args.select.states() };
-    let acted: JobsActed = client.send(hyper::Method::POST, "/api/v1/jobs/act", &action)?;
+    let acted: JobsActed = client.send(&hyper::Method::POST, "/api/v1/jobs/act", &action)?;
     if args.json {
         output::print_json(&acted)?;
     } else if verb == JobVerb::Retry && !acted.ids.is_empty() {
@@ -90,6 +90,6 @@ fn jobs(count: usize) -> String {
 /// Moves a job that waits ahead of others, or behind them.
 pub fn prioritise(args: &PriorityArgs) -> anyhow::Result<()> {
     let change = JobChange { priority: args.priority };
-    let job: Job = Client::new(&args.state)?.send(hyper::Method::PATCH, &format!("/api/v1/jobs/{}", args.id), &change)?;
+    let job: Job = Client::new(&args.state).send(&hyper::Method::PATCH, &format!("/api/v1/jobs/{}", args.id), &change)?;
     if args.json { output::print_json(&job) } else { Ok(()) }
 }

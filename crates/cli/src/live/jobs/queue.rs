@@ -16,7 +16,7 @@ const GROUPS_MAX: usize = 500;
 
 /// Prints a list of jobs.
 pub fn queue(args: &QueueArgs) -> anyhow::Result<()> {
-    let client = Client::new(&args.select.daemon())?;
+    let client = Client::new(&args.select.daemon());
     let jobs = wanted(&client, args)?;
     if args.json {
         return output::print_json(&jobs);

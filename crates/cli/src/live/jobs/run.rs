@@ -17,7 +17,7 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
     if args.array.is_some() || !args.params.is_empty() {
         bail!("`rota run` follows one job; submit arrays and sweeps with `rota submit`, then `rota wait`");
     }
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let submitted = send(&client, args)?;
     let Some(&id) = submitted.ids.first() else { bail!("the daemon gave the job no number") };
     output::remark(&format!("job {id}"));
@@ -63,8 +63,7 @@ fn leave_or_cancel(state: StateArgs, id: u64) {
         });
         match is_second {
             Some(true) => {
-                let cancelled =
-                    Client::new(&state).and_then(|client| client.post::<Vec<u64>>(&format!("/api/v1/jobs/{id}/cancel")));
+                let cancelled = Client::new(&state).post::<Vec<u64>>(&format!("/api/v1/jobs/{id}/cancel"));
                 match cancelled {
                     Ok(_) => output::remark(&format!("job {id} is cancelled")),
                     Err(error) => output::remark(&format!("job {id} could not be cancelled: {error:#}")),

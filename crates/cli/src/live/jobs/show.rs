@@ -12,7 +12,7 @@ use std::io::Write;
 
 /// Prints one job in full.
 pub fn show(args: &JobArgs) -> anyhow::Result<()> {
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     if let JobWord::Group(group) = args.job {
         return show_group(&client, group, args.json);
     }
@@ -59,7 +59,7 @@ pub fn show(args: &JobArgs) -> anyhow::Result<()> {
 
 /// Prints why a job waits.
 pub fn explain(args: &JobArgs) -> anyhow::Result<()> {
-    let why: Explanation = Client::new(&args.state)?.get(&format!("/api/v1/jobs/{}/explain", one(args)?))?;
+    let why: Explanation = Client::new(&args.state).get(&format!("/api/v1/jobs/{}/explain", one(args)?))?;
     if args.json {
         return output::print_json(&why);
     }
@@ -99,7 +99,7 @@ fn one(args: &JobArgs) -> anyhow::Result<u64> {
 pub fn logs(args: &LogsArgs) -> anyhow::Result<()> {
     let choice =
         SelectArgs { state: args.state.clone(), what: args.what.clone(), name: args.name.clone(), user: args.user.clone() };
-    let client = Client::new(&choice.daemon())?;
+    let client = Client::new(&choice.daemon());
     let mut query = vec![format!("follow={}", args.follow)];
     query.extend(args.tail.map(|lines| format!("tail={lines}")));
     query.extend(args.attempt.map(|attempt| format!("attempt={attempt}")));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Gives jobs to the queue and prints their numbers.
 pub fn submit(args: &SubmitArgs) -> anyhow::Result<()> {
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     if args.dry_run {
         return dry_run(&client, args);
     }
@@ -37,7 +37,7 @@ pub fn submit(args: &SubmitArgs) -> anyhow::Result<()> {
 
 /// Says what would become of the job.
 fn dry_run(client: &Client, args: &SubmitArgs) -> anyhow::Result<()> {
-    let told: DryRun = client.send(hyper::Method::POST, "/api/v1/jobs/dry-run", &ask(args)?)?;
+    let told: DryRun = client.send(&hyper::Method::POST, "/api/v1/jobs/dry-run", &ask(args)?)?;
     if args.json {
         return output::print_json(&told);
     }
@@ -62,7 +62,7 @@ pub fn send(client: &Client, args: &SubmitArgs) -> anyhow::Result<Submitted> {
     for warning in sanity::check(&ask, args.force)? {
         output::remark(&format!("rota: {warning}"));
     }
-    client.send(hyper::Method::POST, "/api/v1/jobs", &ask)
+    client.send(&hyper::Method::POST, "/api/v1/jobs", &ask)
 }
 
 /// All of this process's environment.

@@ -16,7 +16,7 @@ const TOLD_MAX: usize = 10;
 
 /// Waits until all jobs are over; exit code 0 if all ended with 0.
 pub fn wait(args: &WaitArgs) -> anyhow::Result<ExitCode> {
-    let client = Client::new(&args.select.daemon())?;
+    let client = Client::new(&args.select.daemon());
     let deadline = args.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let mut jobs = Vec::new();
     for id in chosen(&client, args)? {

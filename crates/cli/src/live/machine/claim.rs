@@ -16,10 +16,8 @@ fn cancel_on(kind: SignalKind, state: StateArgs, id: u64) {
         if told.is_none() {
             return;
         }
-        if let Ok(client) = Client::new(&state) {
-            // Without a daemon the claim cannot be granted either.
-            _ = client.post::<Vec<u64>>(&format!("/api/v1/jobs/{id}/cancel"));
-        }
+        // Without a daemon the claim cannot be granted either.
+        _ = Client::new(&state).post::<Vec<u64>>(&format!("/api/v1/jobs/{id}/cancel"));
         std::process::exit(1);
     });
 }
@@ -43,7 +41,7 @@ fn names(client: &Client, args: &ClaimArgs, job: &Job) -> anyhow::Result<Vec<Str
 
 /// Waits for GPUs and prints which; they are the caller's as long as it lives.
 pub fn claim(args: &ClaimArgs) -> anyhow::Result<()> {
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let parent = rustix::process::getppid().map_or(1, |pid| pid.as_raw_nonzero().get().unsigned_abs());
     let mode = if args.mode == ClaimModeWord::Queue { ClaimMode::Queue } else { ClaimMode::Schedule };
     let ask = GpuClaim {
@@ -53,7 +51,7 @@ pub fn claim(args: &ClaimArgs) -> anyhow::Result<()> {
         pid: args.pid.unwrap_or(parent),
         name: args.name.clone(),
     };
-    let submitted: Submitted = client.send(Method::POST, "/api/v1/claims", &ask)?;
+    let submitted: Submitted = client.send(&Method::POST, "/api/v1/claims", &ask)?;
     let id = submitted.ids.first().copied().unwrap_or_default();
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
         cancel_on(kind, args.state.clone(), id);

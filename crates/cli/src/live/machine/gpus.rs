@@ -8,7 +8,7 @@ use rota_daemon::api::{Gpu, GpuState};
 
 /// Prints the GPUs, with the jobs and strangers on them.
 pub fn gpus(args: &PlainArgs) -> anyhow::Result<()> {
-    let gpus: Vec<Gpu> = Client::new(&args.state)?.get("/api/v1/gpus")?;
+    let gpus: Vec<Gpu> = Client::new(&args.state).get("/api/v1/gpus")?;
     if args.json {
         return output::print_json(&gpus);
     }

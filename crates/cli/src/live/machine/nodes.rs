@@ -11,12 +11,12 @@ use rota_daemon::api::NodeView;
 pub fn node(verb: &NodeVerb) -> anyhow::Result<()> {
     match verb {
         NodeVerb::List { state, json } => {
-            let nodes: Vec<NodeView> = Client::new(state)?.get("/api/v1/nodes")?;
+            let nodes: Vec<NodeView> = Client::new(state).get("/api/v1/nodes")?;
             if *json { output::print_json(&nodes) } else { output::print(&table(&nodes)) }
         }
         NodeVerb::Forget { state, name } => {
             let path = format!("/api/v1/nodes/{name}/forget");
-            Client::new(state)?.send(Method::POST, &path, &serde_json::json!({}))
+            Client::new(state).send(&Method::POST, &path, &serde_json::json!({}))
         }
     }
 }

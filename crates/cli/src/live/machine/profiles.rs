@@ -9,10 +9,10 @@ use rota_daemon::api::Profile;
 
 /// Prints the memory that programs were seen to need.
 pub fn profiles(args: &ProfilesArgs) -> anyhow::Result<()> {
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     if let Some(class) = &args.forget {
         let class = form_urlencoded::byte_serialize(class.as_bytes()).collect::<String>();
-        return client.send(Method::DELETE, &format!("/api/v1/profiles?class={class}"), &());
+        return client.send(&Method::DELETE, &format!("/api/v1/profiles?class={class}"), &());
     }
     let profiles: Vec<Profile> = client.get("/api/v1/profiles")?;
     if args.json {

@@ -61,7 +61,7 @@ fn or_not_supported<T>(value: Option<T>, say: impl Fn(T) -> String) -> String {
 /// The daemon's GPUs, virtual ones too; the driver's where there is no daemon.
 fn source(args: &RecordArgs) -> anyhow::Result<Box<dyn FnMut() -> anyhow::Result<Vec<Row>>>> {
     if state_dir(&args.state).join("rota.sock").exists() {
-        let client = Client::new(&args.state)?;
+        let client = Client::new(&args.state);
         if client.get::<Vec<Gpu>>("/api/v1/gpus").is_ok() {
             return Ok(Box::new(move || {
                 let gpus: Vec<Gpu> = client.get("/api/v1/gpus")?;

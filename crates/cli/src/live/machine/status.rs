@@ -10,7 +10,7 @@ use rota_daemon::api::{Job, JobState, Status};
 
 /// The whole state at a glance.
 pub fn status(args: &PlainArgs) -> anyhow::Result<()> {
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let status: Status = client.get("/api/v1/status")?;
     if args.json {
         return output::print_json(&status);

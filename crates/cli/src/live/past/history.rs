@@ -17,7 +17,7 @@ use rota_report::{Gauges, LivePage, Origin, Reading, Recorder, RecorderOptions, 
 pub fn history(args: &HistoryArgs) -> anyhow::Result<()> {
     let HistoryVerb::Export { state, out, since, throughputs } = &args.verb;
     let table_writer = throughputs.as_deref().map(writer_of).transpose()?;
-    let client = Client::new(state)?;
+    let client = Client::new(state);
     let mut story = story(fetch(&client, since.as_deref())?)?;
     if let Some((writer, path)) = table_writer.zip(throughputs.as_deref()) {
         let table = measured(&super::speeds::fetch(&client)?);
@@ -73,7 +73,7 @@ fn story(history: History) -> anyhow::Result<Replay> {
 
 /// Writes a page about the past: Gantt, use and power of the GPUs, energy of the jobs, tables.
 pub fn report(args: &ReportArgs) -> anyhow::Result<()> {
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let mut history = fetch(&client, args.since.as_deref())?;
     if !args.what.is_empty() {
         let is_there = |id: u64| history.jobs.iter().any(|job| job.job.id == id);

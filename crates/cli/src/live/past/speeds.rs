@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 /// Prints what was measured and what is believed, and writes what was measured.
 pub fn speeds(args: &LiveThroughputsArgs) -> anyhow::Result<()> {
     let writer = args.output.as_deref().map(writer_of).transpose()?;
-    let speeds = fetch(&Client::new(&args.state)?)?;
+    let speeds = fetch(&Client::new(&args.state))?;
     if let Some((writer, path)) = writer.zip(args.output.as_deref()) {
         let table = measured(&speeds);
         output::write_file(path, |file| writer(&table, file))?;

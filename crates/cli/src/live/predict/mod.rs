@@ -13,7 +13,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     if args.score {
         return score::run(args);
     }
-    let expected: Predictions = Client::new(&args.state)?.get("/api/v1/predictions")?;
+    let expected: Predictions = Client::new(&args.state).get("/api/v1/predictions")?;
     let mut jobs = expected.jobs;
     if !args.ids.is_empty() {
         if let Some(id) = args.ids.iter().find(|id| !jobs.iter().any(|job| job.id == **id)) {

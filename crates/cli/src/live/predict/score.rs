@@ -51,7 +51,7 @@ fn past_jobs(args: &PredictArgs) -> anyhow::Result<(Arc<Bound>, ThroughputTable,
         let bound = inputs::bind(loaded.workload, cluster, &table, false)?;
         return Ok((bound, table, args.policy.clone().unwrap_or_else(|| "lag-match".to_owned())));
     }
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     let status: Status = client.get("/api/v1/status")?;
     let replay = past::replay(&client, None)?;
     for left_out in &replay.left_out {

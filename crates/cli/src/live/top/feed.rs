@@ -83,30 +83,28 @@ impl Log {
 }
 
 /// Asks the daemon, follows logs and changes jobs until the dashboard ends. `tell` says whether the dashboard still listens.
-pub fn run(client: &Client, every: Duration, mut asked: UnboundedReceiver<Request>, tell: impl Fn(News) -> bool) {
-    client.block_on(async {
-        let mut ticks = interval(every);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first look was made before the screen was drawn.
-        ticks.tick().await;
-        let mut feed = Feed { client, focus: Focus::default(), log: Log::Closed, is_gone: false, tell };
-        loop {
-            let goes_on = tokio::select! {
-                request = asked.recv() => match request {
-                    Some(Request::Look(focus)) => feed.turn(focus).await,
-                    Some(Request::Act(verb, job)) => feed.act(verb, job).await,
-                    Some(Request::ActOnGroup(verb, group)) => feed.act_on_group(verb, group).await,
-                    Some(Request::Prioritise(job, priority)) => feed.prioritise(job, priority).await,
-                    None => false,
-                },
-                _ = ticks.tick() => feed.look().await,
-                step = feed.log.next() => feed.follow(step).await,
-            };
-            if !goes_on {
-                return;
-            }
+pub async fn run(client: &Client, every: Duration, mut asked: UnboundedReceiver<Request>, tell: impl Fn(News) -> bool) {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first look was made before the screen was drawn.
+    ticks.tick().await;
+    let mut feed = Feed { client, focus: Focus::default(), log: Log::Closed, is_gone: false, tell };
+    loop {
+        let goes_on = tokio::select! {
+            request = asked.recv() => match request {
+                Some(Request::Look(focus)) => feed.turn(focus).await,
+                Some(Request::Act(verb, job)) => feed.act(verb, job).await,
+                Some(Request::ActOnGroup(verb, group)) => feed.act_on_group(verb, group).await,
+                Some(Request::Prioritise(job, priority)) => feed.prioritise(job, priority).await,
+                None => false,
+            },
+            _ = ticks.tick() => feed.look().await,
+            step = feed.log.next() => feed.follow(step).await,
+        };
+        if !goes_on {
+            return;
         }
-    });
+    }
 }
 
 struct Feed<'a, T> {

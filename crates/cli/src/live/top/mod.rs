@@ -53,9 +53,10 @@ pub fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
             "`rota top` draws on a terminal, and stdout is none (or TERM is dumb); `rota status` and `rota queue` print once, with --json for programs"
         );
     }
-    let client = Client::new(&args.state)?;
+    let client = Client::new(&args.state);
     // No daemon at all is told as every command tells it; one that goes away later is waited for.
-    let sight = client.block_on(feed::look(&client))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let sight = runtime.block_on(feed::look(&client))?;
     let mut app = App::new(sight, Timestamp::now(), args.interval);
     app.is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
 
@@ -69,7 +70,7 @@ pub fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let news = sender.clone();
     start("daemon", move || {
         let _alive = alive;
-        feed::run(&client, every, asked, |told| news.send(Message::News(told)).is_ok());
+        runtime.block_on(feed::run(&client, every, asked, |told| news.send(Message::News(told)).is_ok()));
     })?;
 
     let _given_back = GivenBack;

@@ -11,6 +11,14 @@ sys.path.insert(0, sys.argv[1])
 import rota
 if sys.argv[2] == 'broken':
     sys.exit('no such model')
+if sys.argv[2] == 'greedy':
+    import fcntl
+    memory = open(__file__ + '.memory', 'w')
+    try:
+        fcntl.flock(memory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit('out of memory')
+    sys.argv[2] = '0.01'
 for _ in rota.Iterator(range(10**9), save=print, load=print):
     time.sleep(float(sys.argv[2]))
 ";
@@ -22,7 +30,9 @@ fn workloads(daemon: &Daemon) -> String {
         let package = package.display();
         format!("[[workload]]\njob_type = '{name}'\ncommand = ['python3', 'train.py', '{package}', '{pause}']\ngangs = {gangs}\n")
     };
-    let text = [entry("fast", "0.01", true), entry("slow", "0.05", false), entry("broken", "broken", false)].concat();
+    let usual = [entry("fast", "0.01", true), entry("slow", "0.05", false), entry("broken", "broken", false)];
+    // Each needs most of the GPU's memory.
+    let text = [usual.concat(), entry("greedy", "greedy", false), entry("glutton", "greedy", false)].concat();
     let path = daemon.file("workloads.toml");
     fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
@@ -37,7 +47,7 @@ fn speeds_alone_in_gangs_and_in_pairs() {
         let plain = ["throughputs", "measure", &workloads, "-o", &output, "--seconds", "1", "--warm-up", "0", "--json"];
         daemon.rota(&[&plain[..], more].concat())
     };
-    let first = call(&["--kinds", "alone,gangs", "--gangs", "2,4"]);
+    let first = call(&["--kinds", "alone,gangs", "--gangs", "2,4", "--only", "fast,slow,broken"]);
     let told = String::from_utf8(first.stderr).unwrap();
     assert!(first.status.success(), "{told}");
     assert!(told.contains("`broken` ended too early (exit status: 1): no such model"), "{told}");
@@ -65,6 +75,29 @@ fn speeds_alone_in_gangs_and_in_pairs() {
         let gpus = daemon.json(&["gpus", "--json"]);
         gpus.as_array().unwrap().iter().all(|gpu| gpu["state"] == "free")
     });
+}
+
+#[test]
+fn a_pair_that_cannot_run_together_has_speed_zero() {
+    let daemon = Daemon::start("a100:1");
+    let workloads = workloads(&daemon);
+    let output = daemon.file("speeds.json").to_str().unwrap().to_owned();
+    let plain = ["throughputs", "measure", &workloads, "-o", &output, "--seconds", "1", "--warm-up", "0"];
+    let measured = daemon.rota(&[&plain[..], &["--kinds", "pairs", "--only", "fast,greedy,glutton"]].concat());
+    let told = String::from_utf8(measured.stderr).unwrap();
+    assert!(measured.status.success(), "{told}");
+    assert_eq!(told.matches("out of memory").count(), 3, "{told}");
+    let table: serde_json::Value = serde_json::from_slice(&fs::read(&output).unwrap()).unwrap();
+    let (fast, greedy, glutton) = ("('fast', 1)", "('greedy', 1)", "('glutton', 1)");
+    let speed = |value: &serde_json::Value| value.as_f64().unwrap();
+    for one in [greedy, glutton] {
+        let own = &table["a100"][one];
+        assert!(speed(&own["null"]) > 0.0 && speed(&own[fast][0]) > 0.0 && speed(&own[fast][1]) > 0.0, "{own}");
+        assert!([greedy, glutton].iter().all(|other| own[other] == serde_json::json!([0.0, 0.0])), "as Gavel writes it: {own}");
+    }
+    // They are known, so they are not measured again.
+    let again = daemon.rota(&[&plain[..], &["--resume", "--kinds", "pairs", "--only", "fast,greedy,glutton"]].concat());
+    assert!(String::from_utf8_lossy(&again.stderr).contains("there is nothing to measure"));
 }
 
 #[test]
