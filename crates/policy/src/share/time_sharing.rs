@@ -109,7 +109,7 @@ const fn stay(default: &'static str) -> Param {
     Param {
         name: "stay",
         default,
-        meaning: "rounds of credit a running job is worth more than one that must restart; at most one where restarts are free, and by the job's share under max-min-perf",
+        meaning: "rounds of credit a running job is worth more than one that must restart; at most one where restarts are free",
     }
 }
 const TICK: Param =
@@ -117,6 +117,12 @@ const TICK: Param =
 
 /// Parameters of policies whose shares depend on who is there.
 pub const PARAMS: &[Param] = &[SOLVER, stay("2"), TICK];
+const EVEN_STAY: Param = Param {
+    meaning: "rounds of credit, times its share of the time, a running job is worth more than one that must restart; at most one where restarts are free",
+    ..stay("2")
+};
+/// Parameters of those whose turns are even.
+pub const EVEN_PARAMS: &[Param] = &[SOLVER, EVEN_STAY, TICK];
 /// Parameters of the makespan policies, which gain nothing from restarts.
 pub const MAKESPAN_PARAMS: &[Param] = &[SOLVER, stay("4"), TICK];
 /// Parameters of policies whose shares follow from a formula.

@@ -151,7 +151,7 @@ impl Matcher {
             if !matched.is_in_doubt {
                 break;
             }
-            more = more.saturating_mul(STILL_MORE);
+            more = more.saturating_add(1).saturating_mul(STILL_MORE);
         }
         contenders.tell(taken, columns);
         columns
