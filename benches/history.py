@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """What learned durations are worth: mean completion time, fairness and CPU time on production logs, against the marks.
 
-usage: benches/history.py path/to/rota
+usage: benches/history.py path/to/rota [--parts]
+
+With --parts: parts of the logs instead, with and without the users' estimates, and how far `lag-history` goes there from `lag-match`, which
+knows nothing of lengths, to `lag-srsf`, which knows them.
 
 Tables are empty at the start of every run and learn from the run itself. The logs are read from the shared reference data and are not part
 of the repository; without them nothing is measured. Arrival times are scaled to the load that a row names.
 """
 
 import csv
+import datetime
 import gzip
 import json
 import os
@@ -40,6 +44,23 @@ RUNS = (
 )
 CPU_SECONDS_MAX = 60.0
 
+# Part, log, jobs of it (from and to which part of the log, or day for Philly; virtual cluster; widest job), GPUs, load, with estimates.
+PARTS = (
+    ("kth-sp2, first half", "kth-sp2", (0.0, 0.5, None, None), 100, 0.92, False),
+    ("kth-sp2, second half", "kth-sp2", (0.5, 1.0, None, None), 100, 0.92, False),
+    ("kth-sp2, second half", "kth-sp2", (0.5, 1.0, None, None), 100, 0.8, True),
+    ("kth-sp2", "kth-sp2", (0.0, 1.0, None, None), 100, 0.92, False),
+    ("Curie, first half", "cea-curie-sample", (0.0, 0.5, None, None), 5832, 0.92, False),
+    ("Curie, second half", "cea-curie-sample", (0.5, 1.0, None, None), 5832, 0.92, True),
+    ("Curie, 16 nodes at most", "cea-curie-sample", (0.0, 1.0, None, 16), 512, 0.92, True),
+    ("Curie, same, second half", "cea-curie-sample", (0.5, 1.0, None, 16), 256, 0.92, False),
+    ("Philly, until day 40", "philly", (0.0, 40.0, None, None), 400, 0.9, False),
+    ("Philly, from day 40", "philly", (40.0, 1e9, None, None), 400, 0.9, False),
+    ("Philly, 11cb48", "philly", (0.0, 1e9, "11cb48", None), 64, 0.9, False),
+    ("Philly, 6c71a0", "philly", (0.0, 1e9, "6c71a0", None), 64, 0.9, False),
+    ("Philly, b436b2", "philly", (0.0, 1e9, "b436b2", None), 64, 0.9, False),
+)
+
 
 def own_format(log, gpus, load, folder):
     """A log with users in Rota's own table, its arrivals scaled to a load."""
@@ -59,10 +80,71 @@ def own_format(log, gpus, load, folder):
     return path
 
 
+def read_log(log):
+    """Submit time, user, project, length, GPUs and estimate of each job, in order."""
+    if log == "philly":
+        with open(PHILLY) as file:
+            jobs = [
+                (datetime.datetime.fromisoformat(job["timestamp"]).timestamp(), "", job["cluster"], job["duration"], job["num_gpus"], "")
+                for job in csv.DictReader(file)
+            ]
+    else:
+        with gzip.open(DATA / f"history/{log}.csv.gz", "rt") as file:
+            jobs = [
+                (float(job["submit_s"]), job["user"], job["vc"], job["duration_s"], job["gpus"], job["requested_s"])
+                for job in csv.DictReader(file)
+            ]
+    return sorted(jobs, key=lambda job: job[0])
+
+
+def write_part(log, which, gpus, load, has_estimates, path):
+    """A part of a log in Rota's own table, its arrivals scaled to a load."""
+    first, last, project, widest = which
+    jobs = read_log(log)
+    start = jobs[0][0]
+    jobs = [job for job in jobs if project in (None, job[2]) and int(job[4]) <= min(gpus, widest or gpus)]
+    if log == "philly":
+        jobs = [job for job in jobs if first <= (job[0] - start) / 86_400 < last]
+    else:
+        jobs = jobs[int(first * len(jobs)) : int(last * len(jobs))]
+    span = jobs[-1][0] - jobs[0][0]
+    scale = sum(float(job[3]) * int(job[4]) for job in jobs) / span / gpus / load
+    with open(path, "w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["id", "user", "project", "arrival_s", "duration_s", "gpus", "estimate_s"])
+        for number, (submit, user, vc, duration, size, requested) in enumerate(jobs):
+            estimate = requested if has_estimates and float(requested or 0) > 0 else ""
+            table.writerow([number, user, vc, f"{(submit - jobs[0][0]) * scale:.3f}", duration, size, estimate])
+
+
+def parts(rota):
+    """How far `lag-history` goes from knowing nothing to knowing all, on parts of the logs."""
+    print(f"{'part':25} {'load':>5} {'estimates':>9} {'lag-match':>10} {'lag-history':>11} {'lag-srsf':>9} {'of the way':>10}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "part.csv"
+        for name, log, which, gpus, load, has_estimates in PARTS:
+            write_part(log, which, gpus, load, has_estimates, path)
+            means = []
+            for policy in ("lag-match", "lag-history", "lag-srsf"):
+                command = [rota, "sim", "--trace", str(path), "--cluster", f"gpu:{gpus}", "--policy", policy, "--json"]
+                answer = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+                means.append(json.loads(answer.stdout)["jct_mean_s"])
+            nothing, learned, exact = means
+            way = (nothing - learned) / (nothing - exact)
+            estimates = "yes" if has_estimates else "no"
+            print(
+                f"{name:25} {load:5} {estimates:>9} {nothing:10,.0f} {learned:11,.0f} {exact:9,.0f} {way:10.0%}",
+                flush=True,
+            )
+
+
 def main():
     rota = sys.argv[1]
     if not PHILLY.exists():
         print("skipped: no reference data")
+        return
+    if "--parts" in sys.argv[2:]:
+        parts(rota)
         return
     missed = 0
     print(f"{'log':18} {'load':>5} {'policy':24} {'restart':>7} {'mean JCT s':>11} {'mark':>8} {'worst rho':>9} {'CPU s':>6}")
