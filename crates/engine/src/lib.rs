@@ -137,6 +137,11 @@ impl Engine {
         self.state.note_everybody();
     }
 
+    /// From now on what is decided is a forecast: lengths of jobs were drawn.
+    pub fn begin_forecast(&mut self) {
+        self.policy.policy.begin_forecast();
+    }
+
     /// When the policy wants to be asked again although nothing happens.
     pub fn review_at(&self) -> Option<Time> {
         self.review_at

@@ -54,6 +54,8 @@ const POLICIES: &[&str] = &[
     "sjf",
     "las",
     "gittins",
+    "sjf:estimates=history",
+    "gittins:classes=on",
     "max-min-perf",
     "ftf-perf",
     "lag-match",

@@ -142,6 +142,7 @@ impl Fork {
             });
             bound.set_work(job, work);
         }
+        engine.begin_forecast();
         engine
     }
 

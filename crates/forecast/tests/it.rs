@@ -75,6 +75,15 @@ fn the_policy_in_force_decides_who_is_next() {
 }
 
 #[test]
+fn what_happens_in_a_forecast_teaches_the_policy_nothing() {
+    // Long and short jobs in turn. A policy that learned from them would soon let the short ones pass; nothing is known of either yet.
+    let jobs = (0..120).map(|number| (1, Some(if number % 2 == 0 { 5000.0 } else { 10.0 }))).collect::<Vec<_>>();
+    let starts = queue(&jobs, "gpu:1", "sjf:estimates=history").starts(&ForecastOptions::default());
+    assert_eq!(starts.len(), 119);
+    assert!(starts.iter().all(|job| u64::from(job.position) == job.number - 100), "{starts:?}");
+}
+
+#[test]
 fn a_start_that_depends_on_a_job_of_unknown_length_is_unknown_and_says_on_which() {
     let fork = queue(&[(1, None), (1, Some(60.0)), (2, Some(60.0)), (1, Some(60.0))], "gpu:2", "fcfs:backfill=greedy");
     let starts = fork.starts(&ForecastOptions::default());

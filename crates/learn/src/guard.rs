@@ -100,6 +100,11 @@ impl Guard {
         self.policy.policy.renumber(rows);
     }
 
+    /// From now on what is decided is a forecast.
+    pub fn begin_forecast(&mut self) {
+        self.policy.policy.begin_forecast();
+    }
+
     /// The target to follow: the model's or the guard's. `own` is none if the model gave a score that is no number.
     pub fn decide(
         &mut self,

@@ -190,8 +190,8 @@ impl Learned {
         if !self.needs.history {
             return None;
         }
-        let index = self.memory.tracker.index(view);
         let attained = attained_seconds(view);
+        let index = self.memory.tracker.index(view.id(), attained);
         let belief = self.memory.tracker.belief(view.id())?;
         let longest = steps::end_seconds(steps::STEPS);
         let within = |chance| belief.quantile(attained, chance).unwrap_or(longest);
@@ -344,6 +344,13 @@ impl Policy for Learned {
                     .push("learned: the model gave a score that is no number; jobs go in order of arrival".to_owned());
                 Target::order(self.rule, self.memory.waiting.keys().map(|&job| (job, 0.0)).collect::<Vec<_>>())
             }),
+        }
+    }
+
+    fn begin_forecast(&mut self) {
+        self.memory.tracker.close();
+        if let Some(guard) = &mut self.guard {
+            guard.begin_forecast();
         }
     }
 

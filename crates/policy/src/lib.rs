@@ -49,6 +49,10 @@ pub trait Policy: Remember + Send {
         true
     }
 
+    /// From now on the policy decides in a forecast: lengths of jobs were drawn, and were others before. What happens there is no
+    /// experience, so nothing is learned from it.
+    fn begin_forecast(&mut self) {}
+
     /// Jobs have other rows from now on. A policy that remembers something by job moves it.
     fn renumber(&mut self, _rows: &Renumbering) {}
 }

@@ -57,6 +57,11 @@ pub(crate) fn check_positive(what: &'static str, numbers: &[f64]) -> Result<(), 
     check_range(what, numbers, f64::from_bits(1), "finite and above zero")
 }
 
+/// Refuses a list that holds NaN or an infinity.
+pub(crate) fn check_finite(what: &'static str, numbers: &[f64]) -> Result<(), SolveError> {
+    check_range(what, numbers, f64::MIN, "finite")
+}
+
 /// Refuses a list that holds NaN, an infinity or less than `least`.
 fn check_range(what: &'static str, numbers: &[f64], least: f64, wanted: &'static str) -> Result<(), SolveError> {
     let is_fine = |number: f64| (least..=f64::MAX).contains(&number);

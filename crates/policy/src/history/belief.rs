@@ -44,15 +44,23 @@ impl Belief {
     pub fn indices(&self) -> [f64; STEPS] {
         let stretches: [(f64, f64); STEPS] =
             std::array::from_fn(|step| stretch(self.rates[step], end_seconds(step) - start_seconds(step)));
-        std::array::from_fn(|first| {
-            let (mut reached, mut spent, mut best) = (1.0, 0.0, 0.0_f64);
-            for (through, mean) in &stretches[first..] {
-                spent += reached * mean;
-                reached *= through;
-                best = best.max((1.0 - reached) / spent);
+        // From the last step back: what lies ahead is a row of spans, each up to a best time to stop, with falling chances per second.
+        // A step takes in the spans behind it as long as they are better than itself, so each is taken in once.
+        let mut ahead = [(0.0, 0.0, 0.0); STEPS];
+        let (mut count, mut indices) = (0, [0.0; STEPS]);
+        for (step, &(mut through, mut spent)) in stretches.iter().enumerate().rev() {
+            let mut index = (1.0 - through) / spent;
+            while count > 0 && ahead[count - 1].2 > index {
+                count -= 1;
+                spent += through * ahead[count].1;
+                through *= ahead[count].0;
+                index = (1.0 - through) / spent;
             }
-            best
-        })
+            ahead[count] = (through, spent, index);
+            count += 1;
+            indices[step] = index;
+        }
+        indices
     }
 
     /// Seconds within which a job that has run so long ends with this chance; `None` if not even the last step makes it that likely.
@@ -121,6 +129,7 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn an_outlook_says_what_the_belief_says_of_a_job_that_has_not_run() {
@@ -136,6 +145,32 @@ mod tests {
                 let slow = belief.quantile(0.0, chance);
                 assert_eq!(within.is_some(), slow.is_some());
                 assert!(within.zip(slow).is_none_or(|(within, slow)| same(within, slow)), "{within:?} {slow:?}");
+            }
+        }
+    }
+
+    /// The index at the beginning of a step, by trying every time to stop at.
+    fn index_by_trying(hazards: &[f64; STEPS], first: usize) -> f64 {
+        let (mut reached, mut spent, mut best) = (1.0, 0.0, 0.0_f64);
+        for (step, hazard) in hazards.iter().enumerate().skip(first) {
+            let (through, mean) = stretch(-(1.0 - hazard).ln(), end_seconds(step) - start_seconds(step));
+            spent += reached * mean;
+            reached *= through;
+            best = best.max((1.0 - reached) / spent);
+        }
+        best
+    }
+
+    proptest! {
+        #[test]
+        fn no_time_to_stop_at_is_better_than_the_index_says(
+            drawn in prop::collection::vec(prop_oneof![Just(0.0), 0.0..0.05_f64, 0.0..HAZARD_MAX], STEPS),
+        ) {
+            let hazards: [f64; STEPS] = drawn.try_into().unwrap();
+            let indices = Belief::new(&hazards).indices();
+            for (step, index) in indices.into_iter().enumerate() {
+                let tried = index_by_trying(&hazards, step);
+                prop_assert!((index - tried).abs() <= 1e-9 * tried, "{step}: {index} {tried}");
             }
         }
     }

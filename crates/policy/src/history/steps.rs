@@ -28,7 +28,8 @@ pub fn end_seconds(step: usize) -> f64 {
 
 /// The step that a job is in after so many seconds of run time.
 pub fn step_of(seconds: f64) -> usize {
-    ENDS.partition_point(|end| *end <= seconds).min(STEPS - 1)
+    // Most jobs that are asked for have not run yet.
+    if seconds < FIRST_SECONDS { 0 } else { ENDS.partition_point(|end| *end <= seconds).min(STEPS - 1) }
 }
 
 /// One number for each step, written down as a list.

@@ -25,6 +25,9 @@ pub struct Tracker {
     crossings: BinaryHeap<Reverse<(Time, JobId)>>,
     /// Running jobs that got to a further step in the last look.
     crossed: Vec<JobId>,
+    /// Whether jobs teach nothing any more, because what happens is only a forecast.
+    #[serde(skip)]
+    is_closed: bool,
 }
 
 /// Jobs that share all their classes share what is believed of them.
@@ -105,6 +108,11 @@ impl Tracker {
         &self.history
     }
 
+    /// Nothing is learned from now on. Where jobs are is still followed.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+    }
+
     /// Takes in what happened since the last look.
     pub fn follow(&mut self, snapshot: &Snapshot<'_>) {
         self.jobs.resize(snapshot.states.len(), Track::default());
@@ -167,17 +175,9 @@ impl Tracker {
         let step = step_of(attained);
         (next.attained_seconds, next.service) = (if has_ended { 0.0 } else { attained }, view.service());
         if ran || next.runs {
-            let kind = &mut self.kinds[track.kind as usize - 1];
-            for step in usize::from(track.reached)..=step {
-                self.history.reach(&kind.lineage, step);
-            }
-            next.reached = next.reached.max(step as u8 + 1);
-            if has_ended {
-                self.history.end(&kind.lineage, step);
-                next.reached = 0;
-            }
-            if let Some(known) = &mut kind.known {
-                known.is_changed = true;
+            next.reached = if has_ended { 0 } else { next.reached.max(step as u8 + 1) };
+            if !self.is_closed {
+                self.learn(&track, step, has_ended);
             }
         }
         if phase == Phase::Running && step + 1 < STEPS {
@@ -190,6 +190,20 @@ impl Tracker {
             self.crossings.push(Reverse((at, view.id())));
         }
         self.jobs[view.id().index()] = next;
+    }
+
+    /// Counts the steps that a job has reached since the last look, and its end in the last of them.
+    fn learn(&mut self, track: &Track, step: usize, has_ended: bool) {
+        let kind = &mut self.kinds[track.kind as usize - 1];
+        for step in usize::from(track.reached)..=step {
+            self.history.reach(&kind.lineage, step);
+        }
+        if has_ended {
+            self.history.end(&kind.lineage, step);
+        }
+        if let Some(known) = &mut kind.known {
+            known.is_changed = true;
+        }
     }
 
     fn known(&mut self, job: JobId) -> Option<&Known> {
@@ -205,10 +219,9 @@ impl Tracker {
         kind.known.as_deref()
     }
 
-    /// The Gittins index of a job: its best chance of ending per second, from where it is.
-    pub fn index(&mut self, view: &JobView<'_>) -> f64 {
-        let step = step_of(attained_seconds(view));
-        self.known(view.id()).map_or(0.0, |known| known.indices[step])
+    /// The Gittins index of a job that has so many seconds behind it ([`attained_seconds`]): its best chance of ending per second.
+    pub fn index(&mut self, job: JobId, attained_seconds: f64) -> f64 {
+        self.known(job).map_or(0.0, |known| known.indices[step_of(attained_seconds)])
     }
 
     /// What is believed of a job's length.

@@ -51,6 +51,9 @@ struct Lag {
     rows: Vec<Row>,
     #[serde(skip)]
     speed_changes: u64,
+    /// How much was known of lengths when the last matching was made.
+    #[serde(skip)]
+    known_then: u64,
     /// What restarts cost when the last matching was made.
     #[serde(skip)]
     restarts: (Span, RestartCosts),
@@ -79,19 +82,23 @@ struct Matched {
     sizes: Vec<f64>,
     capacities: Vec<f64>,
     types: Vec<Option<GpuTypeId>>,
+    /// Whether jobs are of several sizes. Those of one size are matched from what was before, too.
+    has_gangs: bool,
 }
 
 impl Matched {
-    /// Whether it was made from the same numbers, of jobs that are not all of one size: those are matched from what was before, too.
-    fn is_of(&self, other: &Self) -> bool {
-        let is_same = |a: &[f64], b: &[f64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
-        let has_gangs = self.sizes.iter().any(|size| size.to_bits() != self.sizes[0].to_bits());
-        has_gangs
+    /// Whether the other would be matched alike.
+    fn is_like(&self, other: &Self) -> bool {
+        self.has_gangs
             && self.jobs == other.jobs
             && is_same(&self.values, &other.values)
             && is_same(&self.sizes, &other.sizes)
             && is_same(&self.capacities, &other.capacities)
     }
+}
+
+fn is_same(a: &[f64], b: &[f64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
 /// What is known of one job, close together: a decision looks at every job, and most have not changed since the last.
@@ -103,6 +110,7 @@ struct Row {
     here: Option<GpuTypeId>,
     shape: u32,
     gpus: u32,
+    size: f64,
     kind: Name,
     weight: f64,
     /// What it has done, in seconds on its best type, unless it goes on.
@@ -119,6 +127,7 @@ impl Row {
             here: snapshot.type_now(job),
             shape: bound.shape_of[job.index()].index() as u32,
             gpus: view.job.gpus,
+            size: size(&bound.shapes[bound.shape_of[job.index()].index()]),
             kind: view.job.kind,
             weight: view.job.weight,
             done_seconds: view.done().at_speed(view.best_speed()).seconds(),
@@ -198,9 +207,9 @@ impl Lag {
                 row.look(job, snapshot);
             }
             let (shape, of_shape) = (&snapshot.bound.shapes[row.shape as usize], &of_shapes[row.shape as usize]);
-            let (view, speeds) = (snapshot.view(job), &snapshot.bound.speeds[shape.speeds as usize]);
+            let speeds = &snapshot.bound.speeds[shape.speeds as usize];
             if row.has_gpus {
-                row.done_seconds = view.done().at_speed(of_shape.best).seconds();
+                row.done_seconds = snapshot.view(job).done().at_speed(of_shape.best).seconds();
             }
             let cost = snapshot.restart_costs.of(row.kind).map_or(snapshot.restart_cost, RestartCost::whole);
             if cost != bonus.0 {
@@ -208,7 +217,8 @@ impl Lag {
             }
             let stay_bonus = bonus.1;
             let turn = Turn {
-                view,
+                job,
+                snapshot,
                 best_speed: of_shape.best,
                 done_seconds: row.done_seconds,
                 gpus: row.gpus,
@@ -227,51 +237,70 @@ impl Lag {
     }
 
     /// Whether only jobs that changed can be worth more or less than in the last matching: it was made at this moment, from the same
-    /// jobs and GPUs, and goes by nothing that could have been learned since.
+    /// jobs and GPUs, and nothing was learned since.
     fn is_weighed(&self, snapshot: &Snapshot<'_>, has_changed: bool) -> bool {
-        let knows_nothing = matches!(self.knowledge, Knowledge::Nothing);
         let restarts = (&self.restarts.0, &self.restarts.1) == (&snapshot.restart_cost, snapshot.restart_costs);
-        knows_nothing && !has_changed && restarts && self.matched.jobs == self.watch.active
+        !has_changed && self.known_then == self.knowledge.version() && restarts && self.matched.jobs == self.watch.active
     }
 
     /// Matches jobs to types; `is_weighed` as above.
     fn assign(&mut self, snapshot: &Snapshot<'_>, is_weighed: bool) -> Vec<(JobId, Option<GpuTypeId>)> {
-        let mut next = std::mem::take(&mut self.spare.0);
-        next.jobs.clone_from(&self.watch.active);
-        next.capacities.clone_from(&self.watch.capacities);
-        let mut values = std::mem::take(&mut next.values);
-        if is_weighed {
-            values.clone_from(&self.matched.values);
-            let changed = snapshot.changed.iter().chain(snapshot.repaced);
-            let places = changed.filter_map(|job| Some((next.jobs.binary_search(job).ok()?, *job)));
-            self.find_values(places, snapshot, &mut values);
-        } else {
-            values.clear();
-            values.resize(next.jobs.len() * next.capacities.len(), 0.0);
-            self.find_values(next.jobs.iter().copied().enumerate(), snapshot, &mut values);
-            self.restarts.0 = snapshot.restart_cost;
-            self.restarts.1.clone_from(snapshot.restart_costs);
-        }
-        next.values = values;
-        next.sizes.clear();
-        next.sizes.extend(next.jobs.iter().map(|&job| size(&snapshot.bound.shapes[self.rows[job.index()].shape as usize])));
         // What came of the last plan is looked at in the same moment, and often nothing is worth more or less by it.
-        if self.matched.is_of(&next) {
-            self.spare.0 = next;
-        } else {
-            self.matcher.forget_prices();
-            let matching = Matching { values: &next.values, sizes: &next.sizes, capacities: &next.capacities };
-            next.types.clear();
-            match self.matcher.find(&matching) {
-                Ok(columns) => next.types.extend(columns.iter().map(|column| column.map(GpuTypeId::from_index))),
-                // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
-                Err(_) => next.types.resize(next.jobs.len(), None),
-            }
-            self.spare.0 = std::mem::replace(&mut self.matched, next);
+        let is_matched = if is_weighed { self.weigh_changed(snapshot) } else { self.weigh(snapshot) };
+        if !is_matched {
+            self.find_types();
         }
         // A job that waits and is to wait need not be named.
         let wanted = self.matched.jobs.iter().copied().zip(self.matched.types.iter().copied());
         wanted.filter(|(job, gpu_type)| gpu_type.is_some() || self.rows[job.index()].has_gpus).collect()
+    }
+
+    /// Weighs the jobs that changed. Says whether the last matching still holds.
+    fn weigh_changed(&mut self, snapshot: &Snapshot<'_>) -> bool {
+        let mut matched = std::mem::take(&mut self.matched);
+        let types = matched.capacities.len();
+        let changed = snapshot.changed.iter().chain(snapshot.repaced);
+        let places = changed.filter_map(|job| Some((matched.jobs.binary_search(job).ok()?, *job))).collect::<Vec<_>>();
+        let of_changed =
+            |values: &[f64]| places.iter().flat_map(|(place, _)| &values[place * types..][..types]).copied().collect();
+        let before: Vec<f64> = of_changed(&matched.values);
+        self.find_values(places.iter().copied(), snapshot, &mut matched.values);
+        let after: Vec<f64> = of_changed(&matched.values);
+        self.matched = matched;
+        self.matched.has_gangs && is_same(&before, &after)
+    }
+
+    /// Weighs all jobs. Says whether the last matching still holds.
+    fn weigh(&mut self, snapshot: &Snapshot<'_>) -> bool {
+        let mut next = std::mem::take(&mut self.spare.0);
+        next.jobs.clone_from(&self.watch.active);
+        next.capacities.clone_from(&self.watch.capacities);
+        let mut values = std::mem::take(&mut next.values);
+        values.clear();
+        values.resize(next.jobs.len() * next.capacities.len(), 0.0);
+        self.find_values(next.jobs.iter().copied().enumerate(), snapshot, &mut values);
+        next.values = values;
+        next.sizes.clear();
+        next.sizes.extend(next.jobs.iter().map(|&job| self.rows[job.index()].size));
+        next.has_gangs = next.sizes.iter().any(|size| size.to_bits() != next.sizes[0].to_bits());
+        self.restarts.0 = snapshot.restart_cost;
+        self.restarts.1.clone_from(snapshot.restart_costs);
+        self.known_then = self.knowledge.version();
+        let is_matched = next.is_like(&self.matched);
+        self.spare.0 = if is_matched { next } else { std::mem::replace(&mut self.matched, next) };
+        is_matched
+    }
+
+    /// Finds the types of the jobs as they are weighed now.
+    fn find_types(&mut self) {
+        self.matcher.forget_prices();
+        let Matched { values, sizes, capacities, types, .. } = &mut self.matched;
+        types.clear();
+        match self.matcher.find(&Matching { values, sizes, capacities }) {
+            Ok(columns) => types.extend(columns.iter().map(|column| column.map(GpuTypeId::from_index))),
+            // Values are finite and sizes positive by construction; should the engine refuse them all the same, everybody waits.
+            Err(_) => types.resize(sizes.len(), None),
+        }
     }
 }
 
@@ -305,6 +334,13 @@ impl Policy for Lag {
         false
     }
 
+    fn begin_forecast(&mut self) {
+        self.matched = Matched::default();
+        if let Knowledge::History(tracker) = &mut self.knowledge {
+            tracker.close();
+        }
+    }
+
     fn renumber(&mut self, rows: &Renumbering) {
         self.watch.renumber(rows);
         rows.keep(&mut self.due_seconds);
@@ -327,6 +363,7 @@ fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, Pol
         matcher: Matcher::default(),
         rows: Vec::new(),
         speed_changes: 0,
+        known_then: 0,
         restarts: Default::default(),
         matched: Matched::default(),
         spare: Spare::default(),

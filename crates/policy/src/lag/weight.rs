@@ -1,7 +1,7 @@
 //! What a job's turn is worth to the lag policies, beside its speed: how far it is behind its fair share, and what is known of its length.
 
 use crate::history::Tracker;
-use rota_core::JobView;
+use rota_core::{JobId, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
@@ -42,6 +42,13 @@ pub enum Knowledge {
     Exact,
 }
 
+impl Knowledge {
+    /// Changes with everything learned.
+    pub fn version(&self) -> u64 {
+        if let Self::History(tracker) = self { tracker.version() } else { 0 }
+    }
+}
+
 /// What was last found for one job, and from which numbers: most that wait have the same at the next decision, and a power is dear.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memo {
@@ -64,7 +71,9 @@ impl Memo {
 #[derive(Clone, Copy)]
 pub struct Turn<'a> {
     /// The job.
-    pub view: JobView<'a>,
+    pub job: JobId,
+    /// What the decision goes by.
+    pub snapshot: &'a Snapshot<'a>,
     /// Its best speed on the cluster.
     pub best_speed: f64,
     /// What it has done, in seconds on its best GPU type.
@@ -81,27 +90,28 @@ pub struct Turn<'a> {
 
 /// The worth of a job's turn. Work is measured in seconds on its best GPU type.
 pub fn worth(turn: &Turn<'_>, fairness: f64, knowledge: &mut Knowledge, memo: &mut Memo) -> f64 {
-    let Turn { view, best_speed, done_seconds, gpus, due_seconds, stay_bonus, types } = *turn;
+    let Turn { job, snapshot, best_speed, done_seconds, gpus, due_seconds, stay_bonus, types } = *turn;
     let mut lag = (due_seconds + LAG_SECONDS) / (done_seconds + LAG_SECONDS);
     let by_length = match knowledge {
         Knowledge::Nothing => by_service(done_seconds, memo) * guard(gpus, due_seconds, done_seconds, stay_bonus),
         Knowledge::Estimate(table) => {
-            let estimate = view.believed_work().at_speed(best_speed).seconds().max(1e-3);
+            let estimate = snapshot.view(job).believed_work().at_speed(best_speed).seconds().max(1e-3);
             memo.recall([done_seconds, estimate], || (table.index(done_seconds / estimate) / estimate).powf(0.25))
         }
         // Beside the differences in speed between GPU types, differences in length must not count in full: they are guesses.
         Knowledge::History(tracker) => match types {
             0 | 1 => {
                 lag = eased(lag);
-                tracker.index(&view).max(INDEX_MIN)
+                tracker.index(job, done_seconds).max(INDEX_MIN)
             }
             _ => {
                 let guard = guard(gpus, due_seconds, done_seconds, stay_bonus);
-                let index = tracker.index(&view).max(INDEX_MIN);
+                let index = tracker.index(job, done_seconds).max(INDEX_MIN);
                 memo.recall([index, 0.0], || index.powf(0.25)) * guard
             }
         },
         Knowledge::Exact => {
+            let view = snapshot.view(job);
             let left =
                 view.exact_work().unwrap_or(view.believed_work()).minus(view.done()).at_speed(best_speed).seconds().max(1.0);
             memo.recall([left, 0.0], || left.powf(-0.5))

@@ -68,7 +68,10 @@ impl ByHistory {
 
     fn rank(&mut self, view: &JobView<'_>) -> f64 {
         match self.goal {
-            Goal::MostLikelyToEnd => -self.tracker.index(view) / (f64::from(view.job.gpus) * view.job.share.fraction()),
+            Goal::MostLikelyToEnd => {
+                let index = self.tracker.index(view.id(), attained_seconds(view));
+                -index / (f64::from(view.job.gpus) * view.job.share.fraction())
+            }
             Goal::ShortestFirst(_) => {
                 let quantile = self.tracker.belief(view.id()).and_then(|belief| belief.quantile(0.0, RANKED_BY));
                 quantile.unwrap_or(f64::MAX)
@@ -105,6 +108,10 @@ impl Policy for ByHistory {
                 Target { wish: Wish::Order { ranks, rule, lengths }, review_at: None }
             }
         }
+    }
+
+    fn begin_forecast(&mut self) {
+        self.tracker.close();
     }
 
     fn renumber(&mut self, rows: &Renumbering) {

@@ -10,7 +10,7 @@
 mod contenders;
 mod exchange;
 
-use crate::error::{SolveError, check_length, check_non_negative, check_positive};
+use crate::error::{SolveError, check_finite, check_length, check_non_negative, check_positive};
 use crate::transport::{Offer, Places};
 use contenders::Contenders;
 use exchange::{Exits, GangMatching};
@@ -38,10 +38,7 @@ impl Matching<'_> {
         check_positive("sizes", self.sizes)?;
         check_non_negative("capacities", self.capacities)?;
         check_length("values", self.values.len(), self.sizes.len().saturating_mul(self.capacities.len()))?;
-        match self.values.iter().position(|value| !value.is_finite()) {
-            Some(index) => Err(SolveError::Number { what: "values", index, value: self.values[index], wanted: "finite" }),
-            None => Ok(()),
-        }
+        check_finite("values", self.values)
     }
 
     fn row(&self, row: usize) -> &[f64] {

@@ -24,10 +24,15 @@ pub(super) struct Contenders {
     surplus: Vec<f64>,
     /// That per unit, and the size, of rows that are worth the prices.
     worthy: Vec<(f64, f64)>,
+    /// What a row had to have per unit to be among the best in the last matching.
+    least: f64,
 }
 
 /// The rows that are worth most per unit take part, up to so many times the room there is.
 const ROOM: f64 = 1.25;
+
+/// Rows are searched for the best among those first that have nearly as much per unit as the best had in the last matching.
+const NEARLY: f64 = 0.9;
 
 /// What is known of the rows that do not take part.
 #[derive(Clone, Debug, Default)]
@@ -125,12 +130,26 @@ impl Contenders {
                 *most = if surplus > *most { surplus } else { *most };
             }
         }
-        self.worthy.clear();
-        let rows = self.surplus.iter().zip(matching.sizes).filter(|(left, _)| **left >= 0.0);
-        self.worthy.extend(rows.map(|(left, size)| (left / size, *size)));
-        let wanted = self.worthy.iter().map(|(_, size)| size).sum::<f64>();
         let room = ROOM * matching.capacities.iter().sum::<f64>();
-        if wanted <= room { 0.0 } else { limit_at(&mut self.worthy, wanted, room) }
+        let mut wanted = self.find_worthy(matching.sizes, NEARLY * self.least);
+        if wanted <= room {
+            wanted = self.find_worthy(matching.sizes, 0.0);
+        }
+        self.least = if wanted <= room { 0.0 } else { limit_at(&mut self.worthy, wanted, room) };
+        self.least
+    }
+
+    /// Finds the rows that have at least so much per unit. Gives the sum of their sizes.
+    fn find_worthy(&mut self, sizes: &[f64], least: f64) -> f64 {
+        self.worthy.clear();
+        let mut wanted = 0.0;
+        for (left, &size) in self.surplus.iter().zip(sizes) {
+            if *left >= least * size {
+                self.worthy.push((left / size, size));
+                wanted += size;
+            }
+        }
+        wanted
     }
 
     /// The rows that take part as a matching, the different sizes of all rows, the sizes of these as places among them, and the others.
