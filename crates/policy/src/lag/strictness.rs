@@ -13,8 +13,7 @@ const BEHIND: f64 = 1.1;
 const BUDGET: f64 = 0.004;
 /// By which part the exponent grows, about, with a job that ended behind.
 const STEP: f64 = 0.05;
-/// The exponent at first, the least and the largest. At the least, jobs in need of many GPUs still get their turn; beyond the largest, mean
-/// completion times grow and hardly fewer jobs end behind.
+/// The exponent at first, the least and the largest: however long all went well or badly, it comes back soon.
 const FIRST: f64 = 1.5;
 const LEAST: f64 = 0.5;
 const LARGEST: f64 = 4.0;
