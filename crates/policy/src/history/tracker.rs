@@ -25,6 +25,9 @@ pub struct Tracker {
     crossings: BinaryHeap<Reverse<(Time, JobId)>>,
     /// Running jobs that got to a further step in the last look.
     crossed: Vec<JobId>,
+    /// Jobs that ran and were over at the last look, and the seconds that they had behind them.
+    #[serde(skip)]
+    ended: Vec<(JobId, f64)>,
     /// Whether jobs teach nothing any more, because what happens is only a forecast.
     #[serde(skip)]
     is_closed: bool,
@@ -117,6 +120,7 @@ impl Tracker {
     pub fn follow(&mut self, snapshot: &Snapshot<'_>) {
         self.jobs.resize(snapshot.states.len(), Track::default());
         self.crossed.clear();
+        self.ended.clear();
         while let Some(&Reverse((at, job))) = self.crossings.peek()
             && at <= snapshot.now
         {
@@ -179,6 +183,9 @@ impl Tracker {
             if !self.is_closed {
                 self.learn(&track, step, has_ended);
             }
+            if has_ended && phase.is_over() {
+                self.ended.push((view.id(), attained));
+            }
         }
         if phase == Phase::Running && step + 1 < STEPS {
             let left = end_seconds(step) - attained;
@@ -234,6 +241,11 @@ impl Tracker {
         &self.crossed
     }
 
+    /// Jobs that ran and that the last look found to be over, and the seconds that they had behind them.
+    pub fn ended(&self) -> &[(JobId, f64)] {
+        &self.ended
+    }
+
     /// When the next running job gets to its next step.
     pub fn next_crossing(&mut self) -> Option<Time> {
         while let Some(&Reverse((at, job))) = self.crossings.peek() {
@@ -249,6 +261,7 @@ impl Tracker {
     pub fn renumber(&mut self, rows: &Renumbering) {
         rows.keep(&mut self.jobs);
         rows.rename(&mut self.crossed);
+        self.ended.clear();
         let kept = std::mem::take(&mut self.crossings).into_iter();
         self.crossings = kept.filter_map(|Reverse((at, job))| Some(Reverse((at, rows.new_of(job)?)))).collect();
     }

@@ -4,6 +4,7 @@
 //! that grows as the job falls behind what a private n-th part of every GPU type would have done for it, without bound, so nobody starves.
 //! Prices on the types find the assignment. A job that would have to restart must be worth more than one that runs on.
 
+use super::strictness::Strictness;
 use super::weight::{GittinsTable, Knowledge, Memo, Turn, worth};
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
@@ -46,6 +47,8 @@ struct Lag {
     due_seconds: Vec<f64>,
     last: Time,
     matcher: Matcher,
+    /// How strongly lag counts where lengths are learned.
+    strictness: Strictness,
     // What follows from the rest, kept so that it need not be found again.
     #[serde(skip)]
     rows: Vec<Row>,
@@ -226,7 +229,7 @@ impl Lag {
                 stay_bonus,
                 types,
             };
-            let turn = worth(&turn, self.fairness, &mut self.knowledge, &mut row.memo);
+            let turn = worth(&turn, self.fairness, self.strictness, &mut self.knowledge, &mut row.memo);
             for (index, (value, speed)) in values[place * types..][..types].iter_mut().zip(speeds).enumerate() {
                 let gpu_type = GpuTypeId::from_index(index);
                 let bonus = if row.here == Some(gpu_type) { 1.0 + stay_bonus } else { 1.0 };
@@ -321,6 +324,9 @@ impl Policy for Lag {
         let has_changed = self.watch.update(snapshot) || is_later;
         if let Knowledge::History(tracker) = &mut self.knowledge {
             tracker.follow(snapshot);
+            for &(job, done_seconds) in tracker.ended() {
+                self.strictness.learn(done_seconds, self.due_seconds[job.index()]);
+            }
         }
         let is_weighed = self.is_weighed(snapshot, has_changed);
         let wanted = self.assign(snapshot, is_weighed);
@@ -361,6 +367,7 @@ fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, Pol
         due_seconds: Vec::new(),
         last: Time::ZERO,
         matcher: Matcher::default(),
+        strictness: Strictness::default(),
         rows: Vec::new(),
         speed_changes: 0,
         known_then: 0,

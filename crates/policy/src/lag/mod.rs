@@ -1,4 +1,5 @@
 //! Policies that weigh, at every decision, who is behind a fair share and where each job runs fastest.
 
 pub(crate) mod matching;
+pub(crate) mod strictness;
 pub(crate) mod weight;

@@ -1,5 +1,6 @@
 //! What a job's turn is worth to the lag policies, beside its speed: how far it is behind its fair share, and what is known of its length.
 
+use super::strictness::Strictness;
 use crate::history::Tracker;
 use rota_core::{JobId, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -18,12 +19,6 @@ const GUARD_FULL: f64 = 1.08;
 const GUARD_WORTH: f64 = 3.0;
 /// How much more lag than that is borne where restarts cost, for each part that staying is worth more.
 const GUARD_PATIENCE: f64 = 0.5;
-/// Where lengths are learned and GPUs are alike, lag counts with the first exponent up to here, and with the second beyond. While a job is
-/// little behind, its turn keeps it from falling behind a private share. A job that is far behind has lost that already: counted in full,
-/// such long jobs would hold up many short ones and still be late.
-const LAG_FULL: f64 = 1.3;
-const LAG_NEAR: f64 = 1.5;
-const LAG_BEYOND: f64 = 0.25;
 /// The least index: a job of which nobody ever saw the end is worth something all the same.
 const INDEX_MIN: f64 = 1e-12;
 /// Seconds that soften attained service.
@@ -89,7 +84,7 @@ pub struct Turn<'a> {
 }
 
 /// The worth of a job's turn. Work is measured in seconds on its best GPU type.
-pub fn worth(turn: &Turn<'_>, fairness: f64, knowledge: &mut Knowledge, memo: &mut Memo) -> f64 {
+pub fn worth(turn: &Turn<'_>, fairness: f64, strictness: Strictness, knowledge: &mut Knowledge, memo: &mut Memo) -> f64 {
     let Turn { job, snapshot, best_speed, done_seconds, gpus, due_seconds, stay_bonus, types } = *turn;
     let mut lag = (due_seconds + LAG_SECONDS) / (done_seconds + LAG_SECONDS);
     let by_length = match knowledge {
@@ -101,7 +96,7 @@ pub fn worth(turn: &Turn<'_>, fairness: f64, knowledge: &mut Knowledge, memo: &m
         // Beside the differences in speed between GPU types, differences in length must not count in full: they are guesses.
         Knowledge::History(tracker) => match types {
             0 | 1 => {
-                lag = eased(lag);
+                lag = strictness.eased(lag);
                 tracker.index(job, done_seconds).max(INDEX_MIN)
             }
             _ => {
@@ -136,11 +131,6 @@ fn by_service(done_seconds: f64, memo: &mut Memo) -> f64 {
     /// That of a job that has not run, as most that wait have not.
     static UNSERVED: LazyLock<f64> = LazyLock::new(|| SERVICE_SECONDS.powf(-0.25));
     if done_seconds > 0.0 { memo.recall([done_seconds, 0.0], || (done_seconds + SERVICE_SECONDS).powf(-0.25)) } else { *UNSERVED }
-}
-
-/// A lag that counts in full while there is time to make up for it, and grows without bound, but slowly, beyond.
-fn eased(lag: f64) -> f64 {
-    if lag <= LAG_FULL { lag.powf(LAG_NEAR) } else { LAG_FULL.powf(LAG_NEAR) * (lag / LAG_FULL).powf(LAG_BEYOND) }
 }
 
 /// How many times more a job's turn is worth that is behind what a private share would have done for it.
@@ -218,13 +208,6 @@ fn normal_cdf(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lag_counts_in_full_at_first_and_ever_more_slowly_and_without_bound_beyond() {
-        assert!((eased(1.0) - 1.0).abs() < 1e-12 && eased(1.2) > 1.2);
-        assert!((eased(LAG_FULL + 1e-9) - eased(LAG_FULL)).abs() < 1e-6 && eased(LAG_FULL + 1e-9) >= eased(LAG_FULL));
-        assert!(eased(2.0) < 2.0 && eased(1e12) > 1e3);
-    }
 
     #[test]
     fn the_normal_distribution_function() {
