@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """What learned durations are worth: mean completion time, fairness and CPU time on production logs, against the marks.
 
-usage: benches/history.py path/to/rota [--parts]
+usage: benches/history.py path/to/rota [--parts | --swf FILE]
 
 With --parts: parts of the logs instead, with and without the users' estimates, how far `lag-history` goes there from `lag-match`, which
 knows nothing of lengths, to `lag-srsf`, which knows them, and which share of jobs take more than 1.1 times as long as with a private
 share under the first two.
+
+With --swf: the same for a log in the standard workload format, whole, at two loads. `MaxProcs` in its header says how many GPUs there are.
+Jobs count whether they failed or not, as in the other logs.
 
 Tables are empty at the start of every run and learn from the run itself. The logs are read from the shared reference data and are not part
 of the repository; without them nothing is measured. Arrival times are scaled to the load that a row names.
@@ -82,9 +85,28 @@ def own_format(log, gpus, load, folder):
     return path
 
 
+def swf_jobs(path):
+    """The fields of each line that is no comment."""
+    with open(path) as file:
+        return [line.split() for line in file if line.strip() and not line.startswith(";")]
+
+
+def swf_parts(path):
+    """What is measured of a log in the standard workload format."""
+    with open(path) as file:
+        gpus = next((int(line.split(":")[1]) for line in file if line.startswith("; MaxProcs:")), None)
+    if gpus is None:
+        sys.exit(f"{path}: no line `; MaxProcs:` in the header")
+    name = pathlib.Path(path).stem
+    return [(name, path, (0.0, 1.0, None, None), gpus, load, has_estimates) for load in (0.7, 0.92) for has_estimates in (True, False)]
+
+
 def read_log(log):
     """Submit time, user, project, length, GPUs and estimate of each job, in order."""
-    if log == "philly":
+    if log.endswith(".swf"):
+        rows = [(float(row[1]), row[11], f"group {row[12]}", row[3], row[4] if int(row[4]) > 0 else row[7], row[8]) for row in swf_jobs(log)]
+        jobs = [row for row in rows if float(row[3]) > 0 and int(row[4]) > 0]
+    elif log == "philly":
         with open(PHILLY) as file:
             jobs = [
                 (datetime.datetime.fromisoformat(job["timestamp"]).timestamp(), "", job["cluster"], job["duration"], job["num_gpus"], "")
@@ -148,7 +170,7 @@ def share_behind(part, jobs_csv, gpus):
     return behind / len(jobs)
 
 
-def parts(rota):
+def parts(rota, rows):
     """How far `lag-history` goes from knowing nothing to knowing all, and how many jobs fall behind, on parts of the logs."""
     print(
         f"{'part':25} {'load':>5} {'estimates':>9} {'lag-match':>10} {'lag-history':>11} {'lag-srsf':>9} {'of the way':>10}"
@@ -156,7 +178,7 @@ def parts(rota):
     )
     with tempfile.TemporaryDirectory() as folder:
         path, jobs_csv = pathlib.Path(folder) / "part.csv", pathlib.Path(folder) / "jobs.csv"
-        for name, log, which, gpus, load, has_estimates in PARTS:
+        for name, log, which, gpus, load, has_estimates in rows:
             write_part(log, which, gpus, load, has_estimates, path)
             means, behind = [], []
             for policy in ("lag-match", "lag-history", "lag-srsf"):
@@ -176,11 +198,14 @@ def parts(rota):
 
 def main():
     rota = sys.argv[1]
+    if sys.argv[2:3] == ["--swf"]:
+        parts(rota, swf_parts(sys.argv[3]))
+        return
     if not PHILLY.exists():
         print("skipped: no reference data")
         return
     if "--parts" in sys.argv[2:]:
-        parts(rota)
+        parts(rota, PARTS)
         return
     missed = 0
     print(f"{'log':18} {'load':>5} {'policy':24} {'restart':>7} {'mean JCT s':>11} {'mark':>8} {'worst rho':>9} {'CPU s':>6}")

@@ -42,7 +42,8 @@ while batches.steps < steps:
         if batches.steps == steps:
             break
 batches.complete()
-print("total", total, flush=True)
+# One write: the ranks share one log, and an unbuffered print() writes each of its words by itself.
+os.write(1, f"total {total}\\n".encode())
 """
 
 
@@ -70,7 +71,7 @@ class Turns(DaemonTest):
             # Each step once, in order, with the batch that was due.
             self.assertEqual(self.journal(name), [(step, (step - 1) % 7) for step in range(1, steps + 1)], log)
         total = sum((step + 1) * ((step - 1) % 7 + 1) for step in range(1, steps + 1))
-        self.assertIn(f"total {total}\n", log)
+        self.assertGreaterEqual(log.count(f"total {total}\n"), len(journals), log)
 
     def test_a_gang_and_a_training_take_turns_and_no_step_is_done_twice(self) -> None:
         jobs = [self.training("gang", 2, 60, "-m", "rota.launch"), self.training("single", 1, 60)]
