@@ -37,6 +37,8 @@ pub struct Tracker {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Kind {
     lineage: Lineage,
+    /// Whether they are jobs of one user. Where users are not known, they may be anybody's.
+    is_of_one_user: bool,
     known: Option<Box<Known>>,
 }
 
@@ -150,13 +152,14 @@ impl Tracker {
     }
 
     fn kind(&mut self, view: &JobView<'_>, snapshot: &Snapshot<'_>) {
-        let lineage = self.history.lineage(&JobTraits::of(view.job, &snapshot.bound.names, view.best_speed()));
+        let traits = JobTraits::of(view.job, &snapshot.bound.names, view.best_speed());
+        let (lineage, is_of_one_user) = (self.history.lineage(&traits), !traits.user.is_empty());
         if self.kind_of.is_empty() {
             self.kind_of = self.kinds.iter().zip(1..).map(|(kind, number)| (kind.lineage.clone(), number)).collect();
         }
         let next = self.kinds.len() as u32 + 1;
         let number = *self.kind_of.entry(lineage).or_insert_with_key(|lineage| {
-            self.kinds.push(Kind { lineage: lineage.clone(), known: None });
+            self.kinds.push(Kind { lineage: lineage.clone(), is_of_one_user, known: None });
             next
         });
         self.jobs[view.id().index()].kind = number;
@@ -234,6 +237,17 @@ impl Tracker {
     /// What is believed of a job's length.
     pub fn belief(&mut self, job: JobId) -> Option<&Belief> {
         self.known(job).map(|known| &known.belief)
+    }
+
+    /// A number that a job shares with the jobs of the same user that are alike in every class; `None` if its user is not known.
+    pub fn alike(&self, job: JobId) -> Option<usize> {
+        let number = (self.jobs.get(job.index())?.kind as usize).checked_sub(1)?;
+        self.kinds[number].is_of_one_user.then_some(number)
+    }
+
+    /// How many numbers [`Self::alike`] may give.
+    pub fn kinds(&self) -> usize {
+        self.kinds.len()
     }
 
     /// Running jobs that got to a further step in the last look.

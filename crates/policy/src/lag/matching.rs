@@ -4,8 +4,10 @@
 //! that grows as the job falls behind what a private n-th part of every GPU type would have done for it, without bound, so nobody starves.
 //! Prices on the types find the assignment. A job that would have to restart must be worth more than one that runs on.
 
+use super::alike::Alike;
 use super::strictness::Strictness;
 use super::weight::{GittinsTable, Knowledge, Memo, Turn, worth};
+use crate::history::attained_seconds;
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
@@ -52,6 +54,8 @@ struct Lag {
     // What follows from the rest, kept so that it need not be found again.
     #[serde(skip)]
     rows: Vec<Row>,
+    #[serde(skip)]
+    alike: Alike,
     #[serde(skip)]
     speed_changes: u64,
     /// How much was known of lengths when the last matching was made.
@@ -197,6 +201,18 @@ impl Lag {
         bound.shapes.iter().map(of).collect()
     }
 
+    /// Finds how far behind jobs are that are alike.
+    fn find_alike(&mut self, snapshot: &Snapshot<'_>) {
+        let Knowledge::History(tracker) = &self.knowledge else { return };
+        self.alike.clear(tracker.kinds());
+        for &job in &self.watch.active {
+            if let Some(kind) = kind_of(&self.knowledge, self.watch.capacities.len(), job) {
+                let done_seconds = attained_seconds(&snapshot.view(job));
+                self.alike.add(kind, self.due_seconds[job.index()], done_seconds);
+            }
+        }
+    }
+
     /// Finds the worth of jobs on each type, 0 where they cannot be. `jobs` come with their places in the list.
     fn find_values(&mut self, jobs: impl Iterator<Item = (usize, JobId)>, snapshot: &Snapshot<'_>, values: &mut [f64]) {
         let of_shapes = self.shape_speeds(snapshot.bound);
@@ -226,6 +242,7 @@ impl Lag {
                 done_seconds: row.done_seconds,
                 gpus: row.gpus,
                 due_seconds: self.due_seconds[job.index()],
+                lag_alike: kind_of(&self.knowledge, types, job).map_or(0.0, |kind| self.alike.lag(kind)),
                 stay_bonus,
                 types,
             };
@@ -281,6 +298,7 @@ impl Lag {
         let mut values = std::mem::take(&mut next.values);
         values.clear();
         values.resize(next.jobs.len() * next.capacities.len(), 0.0);
+        self.find_alike(snapshot);
         self.find_values(next.jobs.iter().copied().enumerate(), snapshot, &mut values);
         next.values = values;
         next.sizes.clear();
@@ -305,6 +323,11 @@ impl Lag {
             Err(_) => types.resize(sizes.len(), None),
         }
     }
+}
+
+/// The number that a job shares with those alike, where GPUs are alike and lengths are learned.
+fn kind_of(knowledge: &Knowledge, types: usize, job: JobId) -> Option<usize> {
+    if let Knowledge::History(tracker) = knowledge && types <= 1 { tracker.alike(job) } else { None }
 }
 
 /// Progress per second of a private n-th part of every type the shape can use.
@@ -369,6 +392,7 @@ fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, Pol
         matcher: Matcher::default(),
         strictness: Strictness::default(),
         rows: Vec::new(),
+        alike: Alike::default(),
         speed_changes: 0,
         known_then: 0,
         restarts: Default::default(),

@@ -1,5 +1,6 @@
 //! Policies that weigh, at every decision, who is behind a fair share and where each job runs fastest.
 
+mod alike;
 pub(crate) mod matching;
 pub(crate) mod strictness;
 pub(crate) mod weight;

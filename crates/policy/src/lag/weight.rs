@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
 /// Seconds that soften the lag of a job that has done almost nothing yet.
-const LAG_SECONDS: f64 = 600.0;
+pub(super) const LAG_SECONDS: f64 = 600.0;
 /// Seconds that soften how far behind a short job is, and from where on that counts.
 const BEHIND_SECONDS: f64 = 20.0;
 const BEHIND_MIN: f64 = 1.1;
@@ -77,6 +77,8 @@ pub struct Turn<'a> {
     pub gpus: u32,
     /// What a private share would have done for it, in seconds on its best GPU type.
     pub due_seconds: f64,
+    /// The lag of all jobs of its user that are alike; 0 if none are known.
+    pub lag_alike: f64,
     /// How much more it is worth that it stays where it is.
     pub stay_bonus: f64,
     /// How many GPU types there are.
@@ -85,7 +87,7 @@ pub struct Turn<'a> {
 
 /// The worth of a job's turn. Work is measured in seconds on its best GPU type.
 pub fn worth(turn: &Turn<'_>, fairness: f64, strictness: Strictness, knowledge: &mut Knowledge, memo: &mut Memo) -> f64 {
-    let Turn { job, snapshot, best_speed, done_seconds, gpus, due_seconds, stay_bonus, types } = *turn;
+    let Turn { job, snapshot, best_speed, done_seconds, gpus, due_seconds, lag_alike, stay_bonus, types } = *turn;
     let mut lag = (due_seconds + LAG_SECONDS) / (done_seconds + LAG_SECONDS);
     let by_length = match knowledge {
         Knowledge::Nothing => by_service(done_seconds, memo) * guard(gpus, due_seconds, done_seconds, stay_bonus),
@@ -93,18 +95,17 @@ pub fn worth(turn: &Turn<'_>, fairness: f64, strictness: Strictness, knowledge: 
             let estimate = snapshot.view(job).believed_work().at_speed(best_speed).seconds().max(1e-3);
             memo.recall([done_seconds, estimate], || (table.index(done_seconds / estimate) / estimate).powf(0.25))
         }
-        // Beside the differences in speed between GPU types, differences in length must not count in full: they are guesses.
-        Knowledge::History(tracker) => match types {
-            0 | 1 => {
-                lag = strictness.eased(lag);
-                tracker.index(job, done_seconds).max(INDEX_MIN)
+        // Differences in length are guesses, and must not count in full; beside differences in speed between GPU types still less.
+        Knowledge::History(tracker) => {
+            let index = tracker.index(job, done_seconds).max(INDEX_MIN);
+            let root = index.sqrt().sqrt();
+            if types <= 1 {
+                lag = strictness.eased(lag.max(lag_alike));
+                root * root * root
+            } else {
+                root * guard(gpus, due_seconds, done_seconds, stay_bonus)
             }
-            _ => {
-                let guard = guard(gpus, due_seconds, done_seconds, stay_bonus);
-                let index = tracker.index(job, done_seconds).max(INDEX_MIN);
-                memo.recall([index, 0.0], || index.powf(0.25)) * guard
-            }
-        },
+        }
         Knowledge::Exact => {
             let view = snapshot.view(job);
             let left =

@@ -109,3 +109,24 @@ fn a_wide_job_is_not_passed_by_jobs_that_may_outlast_its_reservation() {
     let outcome = run(&bound, "sjf:estimates=history");
     assert!(outcome.first_start[42] < outcome.first_start[43], "{:?}", &outcome.first_start[40..]);
 }
+
+/// When six jobs of 20,000 s ended that came together on one GPU, after twenty such jobs: those of one user, or of nobody known.
+fn ends_of_six_alike(user: &str) -> Vec<f64> {
+    let mut workload = Workload::new("six alike");
+    let user = workload.names.intern(user);
+    let arrivals = (0..20).map(|number| f64::from(number) * 30_000.0).chain([600_000.0; 6]);
+    arrivals.for_each(|at| workload.push(Job { user, ..job(at, 20_000.0) }));
+    workload.finish();
+    let cluster = Cluster::from_spec("gpu:1", 1).unwrap();
+    let bound = Arc::new(Bound::new(workload, cluster, &ThroughputTable::default(), BadJobs::Refuse).unwrap());
+    let mut ends = run(&bound, "lag-history").finish[20..].iter().map(|end| end.unwrap() - 600_000.0).collect::<Vec<_>>();
+    ends.sort_by(f64::total_cmp);
+    ends
+}
+
+#[test]
+fn jobs_alike_take_fewer_turns_where_they_are_of_one_user() {
+    let (of_one, of_anybody) = (ends_of_six_alike("ada"), ends_of_six_alike(""));
+    assert!(of_one[0] < 50_000.0 && of_anybody[0] > 90_000.0, "{of_one:?} {of_anybody:?}");
+    assert!(of_one.iter().sum::<f64>() < 0.8 * of_anybody.iter().sum::<f64>(), "{of_one:?} {of_anybody:?}");
+}
