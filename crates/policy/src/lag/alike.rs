@@ -2,7 +2,7 @@
 //!
 //! Jobs of one user that are alike often run equally long. If each were weighed by its own lag, they would take turns: a job that waits
 //! falls behind the one that runs, until it takes over. Then all of them end late. So each counts as at least as far behind as they are on
-//! average. Among them the job goes first that is believed to end first, and others' jobs lose nothing by that.
+//! average: the one that runs keeps its GPUs longer, and the first of them end sooner.
 
 use super::weight::LAG_SECONDS;
 
@@ -20,7 +20,7 @@ struct Sums {
 }
 
 impl Alike {
-    /// Forgets all jobs. There are so many kinds.
+    /// Begins anew, with so many kinds.
     pub fn clear(&mut self, kinds: usize) {
         self.sums.clear();
         self.sums.resize(kinds, Sums::default());
@@ -33,9 +33,8 @@ impl Alike {
         sums.done += done_seconds + LAG_SECONDS;
     }
 
-    /// The lag of all jobs of a kind together.
+    /// The lag of all jobs of a kind together; 0 if there are none.
     pub fn lag(&self, kind: usize) -> f64 {
-        let sums = self.sums[kind];
-        sums.due / sums.done
+        self.sums.get(kind).filter(|sums| sums.done > 0.0).map_or(0.0, |sums| sums.due / sums.done)
     }
 }

@@ -327,7 +327,10 @@ impl Lag {
 
 /// The number that a job shares with those alike, where GPUs are alike and lengths are learned.
 fn kind_of(knowledge: &Knowledge, types: usize, job: JobId) -> Option<usize> {
-    if let Knowledge::History(tracker) = knowledge && types <= 1 { tracker.alike(job) } else { None }
+    match knowledge {
+        Knowledge::History(tracker) if types <= 1 => tracker.alike(job),
+        _ => None,
+    }
 }
 
 /// Progress per second of a private n-th part of every type the shape can use.
