@@ -2,7 +2,8 @@
 //!
 //! Jobs of one user that are alike often run equally long. If each were weighed by its own lag, they would take turns: a job that waits
 //! falls behind the one that runs, until it takes over. Then all of them end late. So each counts as at least as far behind as they are on
-//! average: the one that runs keeps its GPUs longer, and the first of them end sooner.
+//! average: the one that runs keeps its GPUs longer, and the first of them end sooner. The last of a long row fall behind a private share
+//! by that, so it is done only while few jobs end behind ([`super::strictness`]).
 
 use super::weight::LAG_SECONDS;
 

@@ -205,6 +205,9 @@ impl Lag {
     fn find_alike(&mut self, snapshot: &Snapshot<'_>) {
         let Knowledge::History(tracker) = &self.knowledge else { return };
         self.alike.clear(tracker.kinds());
+        if !self.strictness.counts_together() {
+            return;
+        }
         for &job in &self.watch.active {
             if let Some(kind) = kind_of(&self.knowledge, self.watch.capacities.len(), job) {
                 let done_seconds = attained_seconds(&snapshot.view(job));

@@ -3,7 +3,8 @@
 //! No constant serves every site. Where bursts of hundreds of like jobs come, the first of a burst end early, fewer jobs share the
 //! cluster, and the last of the burst fall behind a private share: lag must count for much. Where jobs hardly wait, nobody falls behind,
 //! and lag only keeps jobs from their turn that would end soon. So every job that ends behind makes lag count more, and every other one
-//! makes it count a little less. At rest one job in 250 ends behind.
+//! makes it count a little less. At rest one job in 250 ends behind. Where many jobs end behind all the same, jobs of one user that are
+//! alike must take turns, too ([`super::alike`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -23,15 +24,22 @@ const LARGEST: f64 = 4.0;
 const LAG_FULL: f64 = 1.3;
 const BEYOND: f64 = 0.25;
 
+/// What the latest job counts for in the share of jobs that ended behind lately.
+const LATEST: f64 = 1.0 / 256.0;
+/// Jobs that are alike count together while less than this share ended behind lately.
+const BEHIND_MAX: f64 = 0.01;
+
 /// The exponent of lag, steered by the jobs that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Strictness {
     exponent: f64,
+    /// The share of jobs that ended behind lately.
+    behind: f64,
 }
 
 impl Default for Strictness {
     fn default() -> Self {
-        Self { exponent: FIRST }
+        Self { exponent: FIRST, behind: 0.0 }
     }
 }
 
@@ -40,6 +48,12 @@ impl Strictness {
     pub fn learn(&mut self, done_seconds: f64, due_seconds: f64) {
         let behind = if due_seconds > BEHIND * done_seconds { 1.0 } else { 0.0 };
         self.exponent = (self.exponent * (STEP * (behind - BUDGET)).exp()).clamp(LEAST, LARGEST);
+        self.behind += LATEST * (behind - self.behind);
+    }
+
+    /// Whether jobs of one user that are alike count together: too few jobs ended behind lately for that to do harm.
+    pub fn counts_together(self) -> bool {
+        self.behind < BEHIND_MAX
     }
 
     /// What a lag counts for: in full while there is time to make up for it; beyond, it grows without bound, but slowly.
@@ -86,6 +100,17 @@ mod tests {
         assert!(strictness.exponent > 1.2 * FIRST, "{strictness:?}");
         (0..50).for_each(|_| ends(&mut strictness, 499));
         assert!(strictness.exponent < FIRST, "{strictness:?}");
+    }
+
+    #[test]
+    fn jobs_that_are_alike_count_together_while_few_end_behind() {
+        let mut strictness = Strictness::default();
+        strictness.learn(100.0, 200.0);
+        assert!(strictness.counts_together(), "{strictness:?}");
+        (0..3).for_each(|_| strictness.learn(100.0, 200.0));
+        assert!(!strictness.counts_together(), "{strictness:?}");
+        (0..200).for_each(|_| strictness.learn(100.0, 90.0));
+        assert!(strictness.counts_together(), "{strictness:?}");
     }
 
     #[test]
