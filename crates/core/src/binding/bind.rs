@@ -189,20 +189,19 @@ impl Bound {
         bound.jobs.reserve(workload.jobs.len());
         let mut binder = Binder::new(&bound.cluster);
         let circle = find_circle(&workload.jobs);
-        let mut new_ids = vec![None; workload.jobs.len()];
-        for mut job in workload.jobs {
-            let earlier_skipped = |dependency: &crate::Dependency| {
-                dependency.job < job.id
-                    && dependency.condition == DependencyCondition::Ok
-                    && new_ids[dependency.job.index()].is_none()
-            };
-            let checked = match circle {
+        let mut jobs = workload.jobs;
+        let mut checked = Vec::with_capacity(jobs.len());
+        for job in &mut jobs {
+            checked.push(match circle {
                 Some((member, through)) if member == job.id => {
                     Err(BindProblem::DependencyCircle { through: through.to_string() })
                 }
-                _ if job.after.iter().any(earlier_skipped) => Err(BindProblem::DependencySkipped),
-                _ => binder.bind(&mut bound, &mut job, table),
-            };
+                _ => binder.bind(&mut bound, job, table),
+            });
+        }
+        skip_dependants(&jobs, &mut checked);
+        let mut new_ids = vec![None; jobs.len()];
+        for (mut job, checked) in jobs.into_iter().zip(checked) {
             match checked {
                 Ok((shape, class)) => {
                     new_ids[job.id.index()] = Some(JobId::from_index(bound.jobs.len()));
@@ -223,11 +222,14 @@ impl Bound {
                 }
             }
         }
-        for job in &mut bound.jobs {
-            for dependency in &mut job.after {
-                if let Some(id) = new_ids[dependency.job.index()] {
-                    dependency.job = id;
-                }
+        for job in bound.jobs.iter_mut().filter(|job| !job.after.is_empty()) {
+            // A job that only waits for the end of a job that is not there need not wait for it.
+            let known = job
+                .after
+                .iter()
+                .filter_map(|dependency| Some(crate::Dependency { job: new_ids[dependency.job.index()]?, ..*dependency }));
+            job.after = known.collect();
+            for dependency in &job.after {
                 bound.dependants.entry(dependency.job).or_default().push(job.id);
             }
         }
@@ -377,6 +379,25 @@ impl Bound {
     }
 }
 
+/// Skips the jobs that wait for the success of a job that is skipped, and those that wait for theirs.
+fn skip_dependants<T>(jobs: &[Job], checked: &mut [Result<T, BindProblem>]) {
+    let mut dependants: HashMap<JobId, Vec<JobId>> = HashMap::new();
+    for job in jobs {
+        for dependency in job.after.iter().filter(|dependency| dependency.condition == DependencyCondition::Ok) {
+            dependants.entry(dependency.job).or_default().push(job.id);
+        }
+    }
+    let mut skipped = jobs.iter().map(|job| job.id).filter(|job| checked[job.index()].is_err()).collect::<Vec<_>>();
+    while let Some(job) = skipped.pop() {
+        for dependant in dependants.remove(&job).unwrap_or_default() {
+            if checked[dependant.index()].is_ok() {
+                checked[dependant.index()] = Err(BindProblem::DependencySkipped);
+                skipped.push(dependant);
+            }
+        }
+    }
+}
+
 /// A job on a circle of dependencies and the one it waits for there, if there is a circle.
 fn find_circle(jobs: &[Job]) -> Option<(JobId, JobId)> {
     // Jobs that wait for nothing unresolved are peeled off until none is left or all left wait for each other.
@@ -469,5 +490,12 @@ mod tests {
         let cluster = Cluster::from_spec("a:8", 4).unwrap();
         let bound = Bound::new(jobs, cluster, &ThroughputTable::default(), BadJobs::Skip).unwrap();
         assert_eq!((bound.jobs.len(), bound.skipped.len()), (1, 2));
+        // The first waits for the success of a job that comes later and cannot run; the last only for the end of one.
+        let any = Box::new([crate::Dependency { job: JobId(1), condition: DependencyCondition::Any }]);
+        let jobs = workload([Job { after: after(1), ..job(1) }, job(99), job(1), Job { after: any, ..job(1) }]);
+        let cluster = Cluster::from_spec("a:8", 4).unwrap();
+        let bound = Bound::new(jobs, cluster, &ThroughputTable::default(), BadJobs::Skip).unwrap();
+        assert_eq!((bound.jobs.len(), bound.skipped.len()), (2, 2));
+        assert!(bound.jobs.iter().all(|job| job.after.is_empty()) && bound.dependants.is_empty());
     }
 }
