@@ -1,7 +1,8 @@
 //! Conservative backfill: every waiting job (up to a depth) holds a promised start, and nobody may push another's later.
 //!
 //! A promise is made when a job enters the reach of the planner, from the jobs before it alone, and from then on only moves earlier.
-//! It is kept as long as running jobs end no later than believed and no node is lost; otherwise all promises are made anew.
+//! It is kept as long as running jobs end no later than believed and no node is lost. Otherwise it is made anew, and so are the promises of
+//! all jobs behind that job: they must not keep it from the next best start.
 //!
 //! Where whole GPUs of a type are as good as one another, they are counted. While a job waits that shares GPUs, or keeps to certain
 //! GPUs or nodes, promises are made GPU by GPU.
@@ -97,6 +98,14 @@ fn kept_promises(profile: &mut Profile, draft: &Draft<'_>, promises: &Promises, 
         if let Some(slot) = profile.kept(slot, draft, job) {
             profile.occupy(&slot, draft.snapshot.bound.shape(job));
             slots.insert(job, slot);
+        }
+    }
+    let is_broken = |job: &JobId| promises.slots.contains_key(job) && !slots.contains_key(job);
+    if let Some(first) = jobs.iter().position(is_broken) {
+        for job in &jobs[first..] {
+            if let Some(slot) = slots.remove(job) {
+                profile.vacate(&slot, draft.snapshot.bound.shape(*job));
+            }
         }
     }
     slots
