@@ -29,7 +29,8 @@ pub fn run(args: &PoliciesArgs) -> anyhow::Result<()> {
     }
     if args.name.is_none() {
         text.push_str("\nA policy that knows how long jobs run is told so by a simulation where users gave no estimate; so are the others for\n");
-        text.push_str("reservations (`backfill=easy` and `conservative`). A live queue has only estimates.\n");
+        text.push_str("reservations (`backfill=easy` and `conservative`). A live queue has only estimates. With `estimates=history` a policy\n");
+        text.push_str("goes by how long earlier jobs ran, in both.\n");
         text.push_str("\nGive parameters after a colon: `--policy rr:quantum=60`, `--policy fcfs:backfill=easy,depth=500`.\n");
     }
     print(&text)

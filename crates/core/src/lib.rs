@@ -44,7 +44,7 @@ pub use renumbering::Renumbering;
 pub use restart::{RestartCost, RestartCosts};
 pub use shape::{ClassId, JobClass, Shape, ShapeId, TypeSet};
 pub use snapshot::{Durations, JobState, JobView, Phase, Slice, Snapshot};
-pub use target::{Backfill, Length, Preempt, Rule, Score, Target, Wish};
+pub use target::{Backfill, Preempt, Rule, Score, Target, Wish};
 pub use throughput::ThroughputTable;
 pub use time::{Span, Time};
 pub use workload::Workload;

@@ -464,7 +464,7 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
         summary: "a trained model gives each job a score; the highest runs first",
         params: PARAMS,
         preemptive: true,
-        knows: Knows::DurationsOrHistory,
+        knows: Knows::Durations,
         build: Build::Closure(Arc::new(build)),
         ..PLAIN
     });

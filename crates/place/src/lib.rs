@@ -24,7 +24,7 @@ use draft::{Draft, TypeOrder};
 use pool::Pool;
 use queue::{Queue, RunningIndex};
 use rota_core::random::RandomStream;
-use rota_core::{Backfill, JobId, Length, Plan, Preempt, Renumbering, Rule, Score, Snapshot, Target, Wish};
+use rota_core::{Backfill, JobId, Plan, Preempt, Renumbering, Rule, Score, Snapshot, Span, Target, Wish};
 use serde::{Deserialize, Serialize};
 
 /// Makes plans, and keeps between them what would be costly to find again.
@@ -36,7 +36,7 @@ pub struct Placer {
     promises: Promises,
     type_orders: Vec<TypeOrder>,
     /// How long the policy believes jobs to run, by id.
-    lengths: Vec<Option<Length>>,
+    lengths: Vec<Option<Span>>,
     /// Jobs named in the last plan: whether the world carried it out shows in their phase.
     planned: Vec<JobId>,
 }
@@ -108,7 +108,7 @@ impl Placer {
         pool: &mut Pool,
         ranks: &[(JobId, f64)],
         rule: &Rule,
-        lengths: &[(JobId, Length)],
+        lengths: &[(JobId, Span)],
     ) -> Plan {
         let index = RunningIndex {
             by_rank: rule.preempt != Preempt::Never,

@@ -195,7 +195,7 @@ fn start_beside(draft: &mut Draft<'_>, job: JobId, reservations: &mut [Reservati
     }
     let gpus = draft.snapshot.bound.job(job).gpus;
     'types: for &gpu_type in draft.types_of(job) {
-        let end = draft.snapshot.now + draft.snapshot.longest_run(job, gpu_type);
+        let end = draft.snapshot.now + draft.snapshot.believed_run(job, gpu_type);
         let mut closed = GpuList::new();
         for reservation in reservations.iter().filter(|reservation| end > reservation.start) {
             match &reservation.keeps {

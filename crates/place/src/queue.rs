@@ -105,7 +105,7 @@ impl Queue {
             Phase::Running | Phase::Stopping if self.index.by_rank || self.index.by_end => {
                 let gpu_type =
                     state.gpus.first().map(|gpu| snapshot.bound.cluster.gpus[gpu.index()].gpu_type).unwrap_or_default();
-                let left = snapshot.length(job).likely.minus(state.done);
+                let left = snapshot.length(job).minus(state.done);
                 let lets_itself = snapshot.bound.job(job).preemptible && !state.is_spared();
                 let stoppable = state.phase == Phase::Running && lets_itself;
                 Standing::Running { key, gpu_type, end: state.paced_from + left.at_speed(state.speed), stoppable }

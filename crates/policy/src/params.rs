@@ -99,6 +99,12 @@ impl<'a> Params<'a> {
         }
     }
 
+    /// Refuses parameters that would do nothing beside another.
+    pub(crate) fn refuse(&self, names: &[&'static str], expected: &str) -> Result<(), PolicyError> {
+        let given = names.iter().find(|name| self.given.iter().any(|(key, _)| key == *name));
+        given.map_or(Ok(()), |name| Err(self.bad_value(name, expected)))
+    }
+
     /// A number within bounds.
     pub fn number(&self, name: &'static str, least: f64, most: f64) -> Result<f64, PolicyError> {
         let value = self.text(name).parse::<f64>().ok().filter(|value| (least..=most).contains(value));
@@ -126,6 +132,15 @@ impl<'a> Params<'a> {
         self.text(name).parse().map_err(|_| self.bad_value(name, "true or false"))
     }
 
+    /// Whether lengths are what earlier jobs taught, from [`ESTIMATES`].
+    pub fn goes_by_history(&self) -> Result<bool, PolicyError> {
+        match self.text("estimates") {
+            "user" | "" => Ok(false),
+            "history" => Ok(true),
+            _ => Err(self.bad_value("estimates", "user or history")),
+        }
+    }
+
     /// The rule of a policy that runs jobs to their end, from [`BACKFILL`] and [`DEPTH`].
     pub fn run_to_end(&self) -> Result<Rule, PolicyError> {
         let words = || format!("one of {}", Backfill::WORDS.join(", "));
@@ -140,6 +155,13 @@ pub const BACKFILL: Param = Param {
     name: "backfill",
     default: "easy",
     meaning: "who may pass a head that does not fit: none, greedy, easy (head reserved), conservative (all reserved)",
+};
+
+/// Whose word on the lengths of jobs counts.
+pub const ESTIMATES: Param = Param {
+    name: "estimates",
+    default: "user",
+    meaning: "user: the user's estimate, or the true length where there is none; history: what earlier jobs taught",
 };
 
 /// How far backfill looks.

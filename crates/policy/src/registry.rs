@@ -3,6 +3,7 @@
 use crate::gavel::{allox, fifo};
 use crate::lag::matching as lag;
 use crate::order::batch_rules::{self, BatchRule};
+use crate::order::by_history::ReservesByHistory;
 use crate::order::{fcfs, gittins, las, lottery, priority, rr, sjf, srsf, srtf, wfq};
 use crate::params::{Param, Params, PolicyError};
 use crate::share::sharing::{BY_TYPE, Merit, Renewal, Sharing, Sight, Turns};
@@ -11,7 +12,8 @@ use crate::{MemoryError, Policy};
 use rota_core::{Backfill, Durations};
 use std::sync::{Arc, LazyLock};
 
-/// What a policy needs to know of how long jobs run, where their users gave no estimate.
+/// What a policy needs to know of how long jobs run, where their users gave no estimate. A policy with the parameter `estimates` needs
+/// none of it with `estimates=history`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Knows {
     /// The policy is told nothing of how long jobs run.
@@ -20,8 +22,6 @@ pub enum Knows {
     ForReservations,
     /// How long jobs run.
     Durations,
-    /// How long jobs run, unless it goes by what earlier jobs taught (`estimates=history`).
-    DurationsOrHistory,
 }
 
 type BuildFunction = fn(&Params<'_>) -> Result<Box<dyn Policy>, PolicyError>;
@@ -59,6 +59,13 @@ pub struct PolicyInfo {
     pub build: Build,
 }
 
+impl PolicyInfo {
+    /// Whether the policy can go by what earlier jobs taught (`estimates=history`).
+    pub fn can_go_by_history(&self) -> bool {
+        self.params.iter().any(|param| param.name == "estimates")
+    }
+}
+
 /// A row of the registry to begin with.
 pub const PLAIN: PolicyInfo = PolicyInfo {
     name: "",
@@ -89,7 +96,7 @@ const OWES_NOTHING_EVERY_ROUND: Sharing = Sharing { renewal: Renewal::EveryRound
 #[rustfmt::skip]
 const BUILTIN: &[PolicyInfo] = &[
     PolicyInfo { name: "fcfs", summary: "first come, first served", params: fcfs::PARAMS, knows: Knows::ForReservations, build: Build::Function(fcfs::build), ..PLAIN },
-    PolicyInfo { name: "sjf", summary: "shortest job first, by estimate", params: sjf::PARAMS, knows: Knows::DurationsOrHistory, build: Build::Function(sjf::build), ..PLAIN },
+    PolicyInfo { name: "sjf", summary: "shortest job first, by estimate", params: sjf::PARAMS, knows: Knows::Durations, build: Build::Function(sjf::build), ..PLAIN },
     PolicyInfo { name: "srtf", summary: "shortest remaining time first", params: srtf::PARAMS, preemptive: true, knows: Knows::Durations, build: Build::Function(srtf::build), ..PLAIN },
     PolicyInfo { name: "rr", aliases: &["round-robin"], summary: "round robin: everybody a quantum in turn", params: rr::PARAMS, preemptive: true, build: Build::Function(rr::build), ..PLAIN },
     PolicyInfo { name: "lottery", summary: "a draw by tickets at every decision; with rounds, every round", params: lottery::PARAMS, preemptive: true, knows: Knows::ForReservations, build: Build::Function(lottery::build), ..PLAIN },
@@ -214,12 +221,23 @@ impl Registry {
             Build::Function(build) => build(&params)?,
             Build::Closure(build) => build(&params)?,
         };
-        let reserves = || params.run_to_end().is_ok_and(|rule| matches!(rule.backfill, Backfill::Easy | Backfill::Conservative));
-        let durations = match info.knows {
-            Knows::Durations => Durations::Known,
-            Knows::ForReservations if reserves() => Durations::Known,
-            Knows::DurationsOrHistory if params.word("estimates") != "history" => Durations::Known,
-            Knows::ForReservations | Knows::DurationsOrHistory | Knows::Nothing => Durations::Hidden,
+        let rule = params.run_to_end();
+        let reserves = rule.is_ok_and(|rule| matches!(rule.backfill, Backfill::Easy | Backfill::Conservative));
+        let (policy, durations) = match info.knows {
+            Knows::Nothing => (policy, Durations::Hidden),
+            Knows::Durations if params.goes_by_history()? => (policy, Durations::Hidden),
+            Knows::Durations => (policy, Durations::Known),
+            Knows::ForReservations if params.goes_by_history()? => {
+                if !reserves {
+                    params.refuse(
+                        &["estimates"],
+                        "left out where nothing is reserved: add backfill=easy or backfill=conservative",
+                    )?;
+                }
+                let policy: Box<dyn Policy> = Box::new(ReservesByHistory::new(policy));
+                (policy, Durations::Hidden)
+            }
+            Knows::ForReservations => (policy, if reserves { Durations::Known } else { Durations::Hidden }),
         };
         Ok(Configured { spec: spec.to_owned(), policy, durations })
     }
@@ -282,6 +300,25 @@ mod tests {
         assert_eq!(with("max_min_fairness_perf:tick=60"), "max_min_fairness_perf:tick=60,solver=interior");
         assert_eq!(with("max-min-perf:solver=price"), "max-min-perf:solver=price");
         assert_eq!(with("fcfs"), "fcfs");
+    }
+
+    #[test]
+    fn a_policy_that_goes_by_history_is_told_no_lengths() {
+        let durations = |spec| build(spec).map(|built| built.durations);
+        let pairs = [
+            ("sjf", "sjf:estimates=history"),
+            ("srsf", "srsf:estimates=history"),
+            ("fcfs:backfill=easy", "fcfs:backfill=easy,estimates=history"),
+            ("priority", "priority:estimates=history"),
+            ("least-loaded", "least-loaded:backfill=conservative,estimates=history"),
+        ];
+        for (by_users, by_history) in pairs {
+            assert_eq!(durations(by_users), Ok(Durations::Known), "{by_users}");
+            assert_eq!(durations(by_history), Ok(Durations::Hidden), "{by_history}");
+        }
+        assert!(message("fcfs:estimates=history").contains("add backfill=easy"));
+        assert!(message("priority:preempt=true,estimates=history").contains("beside preempt=true"));
+        assert!(message("fcfs:estimates=guess").ends_with("must be user or history"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a policy sees: the state of every job and node at one moment, and which jobs changed since it last looked.
 
-use crate::{Bound, GpuList, GpuTypeId, Job, JobId, Length, MilliGpu, RestartCosts, Span, Time};
+use crate::{Bound, GpuList, GpuTypeId, Job, JobId, MilliGpu, RestartCosts, Span, Time};
 use serde::{Deserialize, Serialize};
 
 /// Where a job is in its life.
@@ -232,8 +232,8 @@ pub struct Snapshot<'a> {
     pub durations: Durations,
     /// Jobs whose phase changed since the last decision, without repeats, in order of change.
     pub changed: &'a [JobId],
-    /// How long jobs are believed to run, by id, where a policy said so; placement fills it in for itself.
-    pub lengths: &'a [Option<Length>],
+    /// How long jobs are reckoned to run in all, as work, by id, where a policy said so; placement fills it in for itself.
+    pub lengths: &'a [Option<Span>],
     /// Running jobs whose pace changed since then because others came to their GPUs or left them. A job may come more than once.
     pub repaced: &'a [JobId],
 }
@@ -302,27 +302,15 @@ impl<'a> Snapshot<'a> {
         self.view(job).believed_work()
     }
 
-    /// How long a job is believed to run in all, as work: what the policy learned, or else [`Self::believed_work`].
-    pub fn length(&self, job: JobId) -> Length {
-        self.lengths.get(job.index()).copied().flatten().unwrap_or_else(|| {
-            let stated = self.believed_work(job);
-            Length { likely: stated, at_most: stated }
-        })
+    /// How long a job is reckoned to run in all, as work: what the policy learned, or else [`Self::believed_work`].
+    pub fn length(&self, job: JobId) -> Span {
+        self.lengths.get(job.index()).copied().flatten().unwrap_or_else(|| self.believed_work(job))
     }
 
     /// How long a waiting job is believed to hold its GPUs if it starts now on this type.
     pub fn believed_run(&self, job: JobId, gpu_type: GpuTypeId) -> Span {
-        self.run_of(job, gpu_type, self.length(job).likely)
-    }
-
-    /// How long a waiting job holds its GPUs at most, if it starts now on this type and nothing uncommon happens.
-    pub fn longest_run(&self, job: JobId, gpu_type: GpuTypeId) -> Span {
-        self.run_of(job, gpu_type, self.length(job).at_most)
-    }
-
-    fn run_of(&self, job: JobId, gpu_type: GpuTypeId, length: Span) -> Span {
         let state = &self.states[job.index()];
-        let left = length.minus(state.done);
+        let left = self.length(job).minus(state.done);
         let starting = if state.starts > 0 { self.restart_cost_of(job) } else { Span::ZERO };
         starting + left.at_speed(self.bound.speeds(job)[gpu_type.index()])
     }

@@ -119,15 +119,6 @@ impl Rule {
     }
 }
 
-/// How long a job is believed to run in all, as work; reservations and backfill go by it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Length {
-    /// As likely longer as shorter: when GPUs are counted on to fall free.
-    pub likely: Span,
-    /// Hardly longer: what a job needs to pass another without delaying it.
-    pub at_most: Span,
-}
-
 /// What a policy wants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
@@ -148,8 +139,9 @@ pub enum Wish {
         ranks: Vec<(JobId, f64)>,
         /// How the order is to be used.
         rule: Rule,
-        /// Lengths that the policy believes jobs to have, where it knows better than their users; new or changed ones only.
-        lengths: Vec<(JobId, Length)>,
+        /// How long the policy reckons jobs to run in all, as work, where it knows better than their users; new or changed ones only.
+        /// Reservations and backfill go by it.
+        lengths: Vec<(JobId, Span)>,
     },
     /// Run exactly these. Who is on its type already stays there.
     Assignment {

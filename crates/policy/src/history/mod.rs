@@ -15,7 +15,7 @@ pub use belief::{Belief, Outlook};
 pub use classes::{JobTraits, Lineage};
 pub use tracker::{Tracker, attained_seconds};
 
-use classes::ClassKey;
+use classes::{ClassKey, Level};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use steps::STEPS;
@@ -86,6 +86,18 @@ impl History {
         Lineage(keys.into_iter().map(row).collect())
     }
 
+    /// The classes of a job that are known already. A job that never runs makes none.
+    pub fn known_lineage(&self, traits: &JobTraits<'_>) -> Lineage {
+        // No name has this number.
+        let keys = classes::keys(traits, &mut |text| self.names.get(text).copied().unwrap_or(u32::MAX));
+        Lineage(keys.iter().filter_map(|key| self.class_of.get(key).copied()).collect())
+    }
+
+    /// How many classes there are.
+    pub fn classes(&self) -> usize {
+        self.classes.len()
+    }
+
     /// A job got to a step: it began to run (step 0), or has run through the step before.
     pub fn reach(&mut self, lineage: &Lineage, step: usize) {
         self.version += 1;
@@ -114,6 +126,13 @@ impl History {
     pub fn ended_alike(&self, lineage: &Lineage) -> f64 {
         let own = lineage.0.iter().map(|row| &self.classes[*row as usize]).filter(|class| class.key.level.is_own());
         own.map(|class| class.table.ended_sum(class.key.level.memory())).fold(0.0, f64::max)
+    }
+
+    /// How many jobs with about the job's estimate ended, whoever's they were; 0 for a job without one.
+    pub fn ended_with_estimate(&self, lineage: &Lineage) -> f64 {
+        let mut classes = lineage.0.iter().map(|row| &self.classes[*row as usize]);
+        let class = classes.find(|class| class.key.level == Level::Estimate);
+        class.map_or(0.0, |class| class.table.ended_sum(class.key.level.memory()))
     }
 
     /// Changes with everything learned.

@@ -7,7 +7,7 @@ pub const STEPS: usize = 60;
 const FIRST_SECONDS: f64 = 10.0;
 const FACTOR: f64 = 1.3;
 
-/// Where each step ends, in seconds of run time. The last one ends after 614 days; a job that runs longer stays in it.
+/// Where each step ends, in seconds of run time. The last one ends after 611 days; a job that runs longer stays in it.
 static ENDS: LazyLock<[f64; STEPS]> = LazyLock::new(|| {
     let mut ends = [FIRST_SECONDS; STEPS];
     for step in 1..STEPS {

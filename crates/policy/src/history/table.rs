@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// What is left of a count that forgets after each end, in 1024ths.
 const KEPT: u32 = 993;
-/// One job, for classes that forget: they never hold more than 34.
+/// One job, for classes that forget. If jobs end one after the other, a count stays below 34. While many run it can reach 63, and is then
+/// halved.
 const FINE: u16 = 1024;
 
 /// Counts by step, as far as any job of the class has got.

@@ -25,7 +25,7 @@ pub struct Tracker {
     crossings: BinaryHeap<Reverse<(Time, JobId)>>,
     /// Running jobs that got to a further step in the last look.
     crossed: Vec<JobId>,
-    /// Jobs that ran and were over at the last look, and the seconds that they had behind them.
+    /// Jobs that ran and were over at the last look, and the seconds that they had behind them; none in a forecast.
     #[serde(skip)]
     ended: Vec<(JobId, f64)>,
     /// Whether jobs teach nothing any more, because what happens is only a forecast.
@@ -103,11 +103,6 @@ pub fn attained_seconds(view: &JobView<'_>) -> f64 {
 }
 
 impl Tracker {
-    /// Goes on from what was learned before.
-    pub fn with_history(history: History) -> Self {
-        Self { history, ..Self::default() }
-    }
-
     /// What was learned.
     pub fn history(&self) -> &History {
         &self.history
@@ -186,7 +181,7 @@ impl Tracker {
             if !self.is_closed {
                 self.learn(&track, step, has_ended);
             }
-            if has_ended && phase.is_over() {
+            if has_ended && phase.is_over() && !self.is_closed {
                 self.ended.push((view.id(), attained));
             }
         }
@@ -255,7 +250,7 @@ impl Tracker {
         &self.crossed
     }
 
-    /// Jobs that ran and that the last look found to be over, and the seconds that they had behind them.
+    /// Jobs that ran and that the last look found to be over, and the seconds that they had behind them; none in a forecast.
     pub fn ended(&self) -> &[(JobId, f64)] {
         &self.ended
     }

@@ -1,14 +1,14 @@
 //! First come, first served; and `least-loaded`, which is the same queue with another choice of GPUs.
 
-use crate::params::{BACKFILL, DEPTH, Param, Params, PolicyError};
+use crate::params::{BACKFILL, DEPTH, ESTIMATES, Param, Params, PolicyError};
 use crate::{Context, Policy};
 use rota_core::{Rule, Score, Snapshot, Target};
 use serde::{Deserialize, Serialize};
 
 /// Textbook first come, first served lets nobody pass.
-pub const PARAMS: &[Param] = &[Param { default: "none", ..BACKFILL }, DEPTH];
+pub const PARAMS: &[Param] = &[Param { default: "none", ..BACKFILL }, DEPTH, ESTIMATES];
 /// Parameters of `least-loaded`.
-pub const LEAST_LOADED_PARAMS: &[Param] = &[BACKFILL, DEPTH];
+pub const LEAST_LOADED_PARAMS: &[Param] = &[BACKFILL, DEPTH, ESTIMATES];
 
 /// Ranks by arrival: job ids are given in order of arrival, so nothing needs to be said.
 #[derive(Clone, Serialize, Deserialize)]

@@ -29,47 +29,77 @@ struct Gittins {
     levels: Levels,
     /// Index of each level; larger goes first.
     indices: Vec<f64>,
-    /// GPU seconds of jobs that ended.
-    lengths: Vec<f64>,
-    learn_at: usize,
+    /// Jobs that ended at each level, and beyond the last step.
+    ended: Vec<Ended>,
+    /// How many jobs ended, and at how many the indices are found again.
+    jobs: u64,
+    learn_at: u64,
     active: BTreeSet<JobId>,
+    /// Whether jobs teach nothing any more, because what happens is only a forecast.
+    #[serde(skip)]
+    is_closed: bool,
+}
+
+/// Jobs that ended at one level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Ended {
+    jobs: f64,
+    /// GPU seconds of all of them.
+    seconds: f64,
+}
+
+impl Ended {
+    fn add(&mut self, seconds: f64) {
+        self.jobs += 1.0;
+        self.seconds += seconds;
+    }
 }
 
 impl Gittins {
+    /// Takes in the GPU seconds of a job that ended.
+    fn take_in(&mut self, seconds: f64) {
+        self.jobs += 1;
+        // A job that took no time says nothing about the others.
+        if seconds > 0.0 {
+            let level = self.levels.steps.partition_point(|step| step.seconds() < seconds);
+            self.ended[level].add(seconds);
+        }
+    }
+
+    /// Finds the indices again.
     fn learn(&mut self) {
-        self.learn_at = self.lengths.len() + self.lengths.len() / 4 + 16;
+        self.learn_at = self.jobs + self.jobs / 4 + 16;
         let steps = self.levels.steps.iter().map(|step| step.seconds()).collect::<Vec<_>>();
-        self.lengths.sort_by(f64::total_cmp);
-        let imagined = steps.iter().copied();
-        let mut lengths = self.lengths.iter().copied().chain(imagined).collect::<Vec<_>>();
-        lengths.sort_by(f64::total_cmp);
-        self.indices = indices(&lengths, &steps);
+        let mut ended = self.ended.clone();
+        for (level, step) in ended.iter_mut().zip(&steps) {
+            level.add(*step);
+        }
+        self.indices = indices(&ended, &steps);
     }
 }
 
-/// The index at the beginning of each level, given sorted lengths.
-fn indices(lengths: &[f64], steps: &[f64]) -> Vec<f64> {
-    let mut sums = vec![0.0];
-    for length in lengths {
-        sums.push(sums[sums.len() - 1] + length);
+/// The index at the beginning of each level, given the jobs that ended at each.
+fn indices(ended: &[Ended], steps: &[f64]) -> Vec<f64> {
+    // Those that ended before each level, and all.
+    let mut before = vec![Ended::default()];
+    for level in ended {
+        let sum = before[before.len() - 1];
+        before.push(Ended { jobs: sum.jobs + level.jobs, seconds: sum.seconds + level.seconds });
     }
-    let up_to = |bound: f64| lengths.partition_point(|&length| length <= bound);
-    let starts = std::iter::once(0.0).chain(steps.iter().copied());
-    starts
-        .map(|attained| {
-            let below = up_to(attained);
-            let ends = steps.iter().copied().filter(|&end| end > attained).chain([f64::INFINITY]);
-            ends.map(|end| {
-                let ended = up_to(end);
-                let spent_by_ended = sums[ended] - sums[below] - (ended - below) as f64 * attained;
-                let beyond = (lengths.len() - ended) as f64;
-                let spent_by_others = if beyond > 0.0 { beyond * (end - attained) } else { 0.0 };
-                let spent = spent_by_ended + spent_by_others;
-                if spent > 0.0 { (ended - below) as f64 / spent } else { 0.0 }
-            })
-            .fold(0.0, f64::max)
-        })
-        .collect()
+    let all = before[ended.len()];
+    let index = |level: usize| {
+        let (attained, below) = (if level == 0 { 0.0 } else { steps[level - 1] }, before[level]);
+        let until = |next: usize| {
+            let by_then = before[next + 1];
+            let (jobs, beyond) = (by_then.jobs - below.jobs, all.jobs - by_then.jobs);
+            let spent_by_ended = by_then.seconds - below.seconds - jobs * attained;
+            let spent_by_others = if beyond > 0.0 { beyond * (steps[next] - attained) } else { 0.0 };
+            let spent = spent_by_ended + spent_by_others;
+            if spent > 0.0 { jobs / spent } else { 0.0 }
+        };
+        (level..=steps.len()).map(until).fold(0.0, f64::max)
+    };
+    (0..=steps.len()).map(index).collect()
 }
 
 impl Policy for Gittins {
@@ -80,11 +110,11 @@ impl Policy for Gittins {
             } else {
                 self.active.remove(&view.id());
             }
-            if view.state.phase == Phase::Finished {
-                self.lengths.push(view.service().seconds());
+            if view.state.phase == Phase::Finished && !self.is_closed {
+                self.take_in(view.service().seconds());
             }
         }
-        let learned = self.lengths.len() >= self.learn_at;
+        let learned = self.jobs >= self.learn_at;
         if learned {
             self.learn();
         }
@@ -99,6 +129,10 @@ impl Policy for Gittins {
         target
     }
 
+    fn begin_forecast(&mut self) {
+        self.is_closed = true;
+    }
+
     fn renumber(&mut self, rows: &Renumbering) {
         self.levels.renumber(rows);
         rows.rename_set(&mut self.active);
@@ -108,21 +142,35 @@ impl Policy for Gittins {
 /// Builds the policy `gittins`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     match params.word("classes") {
-        "on" => return Ok(Box::new(ByHistory::most_likely_to_end())),
+        "on" => {
+            params.refuse(&["levels", "first", "factor"], "left out beside classes=on, which has steps of its own")?;
+            return Ok(Box::new(ByHistory::most_likely_to_end()));
+        }
         "off" => {}
         _ => return Err(params.bad_value("classes", "on or off")),
     }
     let first = params.number("first", 0.001, 1e9)?;
     let factor = params.number("factor", 1.01, 1e6)?;
     let levels = Levels::new(first, factor, params.whole("levels", 1, 256)? as usize);
-    let mut gittins = Gittins { levels, indices: Vec::new(), lengths: Vec::new(), learn_at: 0, active: BTreeSet::new() };
+    let ended = vec![Ended::default(); levels.steps.len() + 1];
+    let mut gittins =
+        Gittins { levels, indices: Vec::new(), ended, jobs: 0, learn_at: 0, active: BTreeSet::new(), is_closed: false };
     gittins.learn();
     Ok(Box::new(gittins))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::indices;
+    use super::Ended;
+
+    /// The indices where jobs of these lengths ended.
+    fn indices(lengths: &[f64], steps: &[f64]) -> Vec<f64> {
+        let mut ended = vec![Ended::default(); steps.len() + 1];
+        for length in lengths {
+            ended[steps.partition_point(|step| step < length)].add(*length);
+        }
+        super::indices(&ended, steps)
+    }
 
     #[test]
     fn the_index_of_known_distributions() {

@@ -5,7 +5,7 @@
 //! of one draw a job. A job that wins and does not fit keeps its winning number. Under `rounds` everybody draws anew every round, and
 //! losers give way.
 
-use crate::params::{BACKFILL, DEPTH, Param, Params, PolicyError};
+use crate::params::{BACKFILL, DEPTH, ESTIMATES, Param, Params, PolicyError};
 use crate::{Context, Policy};
 use rota_core::random::RandomStream;
 use rota_core::{JobId, Phase, Preempt, Renumbering, Rule, Score, Snapshot, Target};
@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 const SEED: Param = Param { name: "seed", default: "", meaning: "seed of the draws; the run's seed if not given" };
 
 /// Parameters of `lottery`.
-pub const PARAMS: &[Param] = &[SEED, BACKFILL, DEPTH];
+pub const PARAMS: &[Param] = &[SEED, BACKFILL, DEPTH, ESTIMATES];
 /// Parameters of `random`.
-pub const RANDOM_PARAMS: &[Param] = &[SEED, BACKFILL, DEPTH];
+pub const RANDOM_PARAMS: &[Param] = &[SEED, BACKFILL, DEPTH, ESTIMATES];
 
 #[derive(Clone, Serialize, Deserialize)]
 struct Lottery {

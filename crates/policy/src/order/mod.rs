@@ -1,7 +1,7 @@
 //! Policies that rank jobs: the smallest rank runs first, and a rule says how ranks are used.
 
 pub mod batch_rules;
-mod by_history;
+pub(crate) mod by_history;
 pub(crate) mod fcfs;
 pub(crate) mod gittins;
 pub(crate) mod las;

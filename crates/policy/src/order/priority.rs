@@ -3,7 +3,7 @@
 //! With one step of priority per `age` seconds, a job's priority at time t is `priority + (t - arrival) / age`. The order of two such
 //! lines never changes, so each job is ranked once, by where its line starts.
 
-use crate::params::{BACKFILL, DEPTH, Param, Params, PolicyError};
+use crate::params::{BACKFILL, DEPTH, ESTIMATES, Param, Params, PolicyError};
 use crate::{Context, Policy};
 use rota_core::{Preempt, Rule, Snapshot, Target};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ pub const PARAMS: &[Param] = &[
     Param { name: "preempt", default: "false", meaning: "whether a better job stops worse ones" },
     BACKFILL,
     DEPTH,
+    ESTIMATES,
 ];
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -34,6 +35,11 @@ impl Policy for LargestPriority {
 
 /// Builds the policy `priority`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-    let rule = if params.flag("preempt")? { Rule::preemptive(Preempt::Always) } else { params.run_to_end()? };
+    let rule = if params.flag("preempt")? {
+        params.refuse(&["estimates"], "left out beside preempt=true, which reserves nothing")?;
+        Rule::preemptive(Preempt::Always)
+    } else {
+        params.run_to_end()?
+    };
     Ok(Box::new(LargestPriority { rule, seconds_per_step: params.number("age", 0.0, 1e9)? }))
 }

@@ -2,21 +2,13 @@
 //! the end.
 
 use super::by_history::ByHistory;
-use crate::params::{BACKFILL, DEPTH, Param, Params, PolicyError};
+use crate::params::{BACKFILL, DEPTH, ESTIMATES, Param, Params, PolicyError};
 use crate::{Context, Policy};
 use rota_core::{Rule, Snapshot, Target};
 use serde::{Deserialize, Serialize};
 
 /// Parameters of `sjf`.
-pub const PARAMS: &[Param] = &[
-    BACKFILL,
-    DEPTH,
-    Param {
-        name: "estimates",
-        default: "user",
-        meaning: "user: the user's estimate, or the true length where there is none; history: what earlier jobs taught",
-    },
-];
+pub const PARAMS: &[Param] = &[BACKFILL, DEPTH, ESTIMATES];
 
 #[derive(Clone, Serialize, Deserialize)]
 struct ShortestFirst(Rule);
@@ -30,9 +22,8 @@ impl Policy for ShortestFirst {
 /// Builds the policy `sjf`.
 pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     let rule = params.run_to_end()?;
-    match params.word("estimates") {
-        "history" => Ok(Box::new(ByHistory::shortest_first(rule))),
-        "user" => Ok(Box::new(ShortestFirst(rule))),
-        _ => Err(params.bad_value("estimates", "user or history")),
+    if params.goes_by_history()? {
+        return Ok(Box::new(ByHistory::shortest_first(rule)));
     }
+    Ok(Box::new(ShortestFirst(rule)))
 }

@@ -4,14 +4,15 @@
 //! never more than there are shares of GPUs.
 
 use super::batch_rules::gpus_of;
-use crate::params::{Param, Params, PolicyError};
+use super::by_history::ByHistory;
+use crate::params::{ESTIMATES, Param, Params, PolicyError};
 use crate::{Context, Policy};
 use rota_core::{JobId, JobView, Phase, Preempt, Renumbering, Rule, Snapshot, Target};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Parameters of `srsf`.
-pub const PARAMS: &[Param] = &[];
+pub const PARAMS: &[Param] = &[ESTIMATES];
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct SmallestRemainingService {
@@ -42,7 +43,9 @@ impl Policy for SmallestRemainingService {
 }
 
 /// Builds the policy `srsf`.
-#[expect(clippy::unnecessary_wraps, reason = "every policy is built in the same way")]
-pub fn build(_: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+pub fn build(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+    if params.goes_by_history()? {
+        return Ok(Box::new(ByHistory::least_service_left()));
+    }
     Ok(Box::new(SmallestRemainingService::default()))
 }

@@ -84,6 +84,17 @@ fn a_wide_job_behind_a_pinned_one_has_a_reservation_too() {
     assert_eq!(outcome.first_start[3], Some(10.0));
 }
 
+#[test]
+fn a_promise_that_a_late_job_breaks_does_not_let_those_behind_go_first() {
+    // The first job was to end at 100 and ends at 130; a gang was promised its GPUs for then, and the long job behind it for 200. When it is
+    // 100, the gang no longer fits before 200. The long job could start at once, and must not.
+    let late = Job { estimate: Some(seconds(100.0)), ..job(0.0, 130.0) };
+    let jobs =
+        [late, with_estimate(gang(2, 10.0, 100.0), 1), with_estimate(job(20.0, 10_000.0), 1), with_estimate(job(105.0, 1.0), 1)];
+    let starts = run(&scene("gpu:2", jobs), "fcfs:backfill=conservative").first_start;
+    assert_eq!((starts[1], starts[2]), (Some(130.0), Some(230.0)));
+}
+
 /// The job with an estimate that is `factor` times too long.
 fn with_estimate(job: Job, factor: u32) -> Job {
     Job { estimate: Some(seconds(job.work.seconds() * f64::from(factor))), ..job }

@@ -20,6 +20,8 @@ pub const POLICIES: &[&str] = &[
     "sjf:estimates=history,backfill=conservative",
     "srtf",
     "srsf",
+    "srsf:estimates=history",
+    "fcfs:backfill=easy,estimates=history",
     "saf",
     "f1",
     "f2:backfill=none",
