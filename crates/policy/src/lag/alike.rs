@@ -1,4 +1,4 @@
-//! How far behind the jobs of one user are that are alike.
+//! The lag of a user's jobs of the same kind, taken together.
 //!
 //! Jobs of one user that are alike often run equally long. If each were weighed by its own lag, they would take turns: a job that waits
 //! falls behind the one that runs, until it takes over. Then all of them end late. So each counts as at least as far behind as they are on

@@ -137,7 +137,7 @@ impl Row {
             size: size(&bound.shapes[bound.shape_of[job.index()].index()]),
             kind: view.job.kind,
             weight: view.job.weight,
-            done_seconds: view.done().at_speed(view.best_speed()).seconds(),
+            done_seconds: attained_seconds(&view),
             memo: self.memo,
         };
     }
@@ -336,12 +336,14 @@ fn kind_of(knowledge: &Knowledge, types: usize, job: JobId) -> Option<usize> {
     }
 }
 
-/// Progress per second of a private n-th part of every type the shape can use.
+/// Progress per second of a private n-th part of every type the shape can use, in seconds on its best type.
 fn private_rate(shape: &Shape, bound: &Bound, capacities: &[f64], jobs: f64) -> f64 {
     let speeds = &bound.speeds[shape.speeds as usize];
     let part = |gpu_type: GpuTypeId| capacities[gpu_type.index()] / jobs / size(shape);
     let whole = shape.types.iter().map(part).sum::<f64>().max(1.0);
-    shape.types.iter().map(|gpu_type| speeds[gpu_type.index()] * part(gpu_type) / whole).sum()
+    let best = shape.types.iter().map(|gpu_type| speeds[gpu_type.index()]).fold(0.0, f64::max);
+    let rate = shape.types.iter().map(|gpu_type| speeds[gpu_type.index()] * part(gpu_type) / whole).sum::<f64>();
+    if best > 0.0 { rate / best } else { 0.0 }
 }
 
 impl Policy for Lag {
@@ -389,7 +391,7 @@ impl Policy for Lag {
 
 fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, PolicyError> {
     Ok(Box::new(Lag {
-        fairness: params.number("fairness", 0.0, 100.0)?,
+        fairness: params.number("fairness", 0.0, 20.0)?,
         tick: Span::from_seconds(params.number("tick", 0.1, 1e8)?).unwrap_or_default(),
         knowledge,
         watch: Watch::default(),
@@ -425,4 +427,29 @@ pub fn build_srsf(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
 /// Builds the policy `lag-history`.
 pub fn build_history(params: &Params<'_>) -> Result<Box<dyn Policy>, PolicyError> {
     lag(params, Knowledge::History(Box::default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rota_core::bind::BadJobs;
+    use rota_core::{Cluster, Job, ThroughputTable, Workload};
+
+    #[test]
+    fn a_private_share_of_slow_gpus_is_measured_by_the_slow_gpus_where_the_job_takes_no_others() {
+        let mut workload = Workload::new("slow");
+        let slow = workload.names.intern("slow");
+        workload.push(Job { gpu_types: [slow].into_iter().collect(), ..Job::new(Time::ZERO, Span::from_whole_seconds(60)) });
+        workload.push(Job::new(Time::ZERO, Span::from_whole_seconds(60)));
+        workload.finish();
+        let mut cluster = Cluster::from_spec("quick:2,slow:2", 2).unwrap();
+        for (kind, speed) in cluster.types.iter_mut().zip([4.0, 0.5]) {
+            kind.speed = speed;
+        }
+        let bound = Bound::new(workload, cluster, &ThroughputTable::default(), BadJobs::Refuse).unwrap();
+        let rate = |job: usize| private_rate(&bound.shapes[bound.shape_of[job].index()], &bound, &[2.0, 2.0], 4.0);
+        // Half a GPU of each type for each of four jobs.
+        assert!((rate(0) - 0.5).abs() < 1e-12, "{}", rate(0));
+        assert!((rate(1) - (0.5 * 4.0 + 0.5 * 0.5) / 4.0).abs() < 1e-12, "{}", rate(1));
+    }
 }

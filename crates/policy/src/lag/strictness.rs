@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 const BEHIND: f64 = 1.1;
 /// The share of jobs that may end behind.
 const BUDGET: f64 = 0.004;
-/// By which part the exponent grows, about, with a job that ended behind.
+/// A job that ended behind raises the exponent by about this part.
 const STEP: f64 = 0.05;
-/// The exponent at first, the least and the largest: however long all went well or badly, it comes back soon.
+/// The first, smallest and largest exponent. The bounds let the exponent recover soon after a long good or bad time.
 const FIRST: f64 = 1.5;
 const LEAST: f64 = 0.5;
 const LARGEST: f64 = 4.0;

@@ -11,15 +11,16 @@ pub(super) const LAG_SECONDS: f64 = 600.0;
 /// Seconds that soften how far behind a short job is, and from where on that counts.
 const BEHIND_SECONDS: f64 = 20.0;
 const BEHIND_MIN: f64 = 1.1;
-/// Seconds that soften the lag by which a job's turn is guarded: less of it would be on all the time, which is time slicing for ever.
+/// Seconds added to both sides of the lag that guards a job's turn. With fewer seconds most jobs would be guarded all the time, and jobs would
+/// only take turns.
 const GUARD_SECONDS: f64 = 7200.0;
 /// The lag from which on a job's turn is guarded, that at which it is guarded fully, and how many times it is worth then on one GPU.
 const GUARD_MIN: f64 = 1.03;
 const GUARD_FULL: f64 = 1.08;
 const GUARD_WORTH: f64 = 3.0;
-/// How much more lag than that is borne where restarts cost, for each part that staying is worth more.
+/// Where restarts cost time, the lag for full guarding is larger by this number times the stay bonus.
 const GUARD_PATIENCE: f64 = 0.5;
-/// The least index: a job of which nobody ever saw the end is worth something all the same.
+/// The smallest index in use, so that a job of a kind that was never seen to end still gets a turn.
 const INDEX_MIN: f64 = 1e-12;
 /// Seconds that soften attained service.
 const SERVICE_SECONDS: f64 = 7200.0;
@@ -44,7 +45,8 @@ impl Knowledge {
     }
 }
 
-/// What was last found for one job, and from which numbers: most that wait have the same at the next decision, and a power is dear.
+/// The last result for one job and the numbers it was computed from. Most waiting jobs have the same numbers at the next decision, and
+/// computing a power is slow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memo {
     from: [u64; 2],
@@ -62,7 +64,7 @@ impl Memo {
     }
 }
 
-/// What is asked of one job.
+/// The facts about one job that decide the worth of its turn.
 #[derive(Clone, Copy)]
 pub struct Turn<'a> {
     /// The job.
@@ -129,7 +131,7 @@ fn raised(value: f64, exponent: f64) -> f64 {
 
 /// The worth of a job that has had so much service, where nothing is known of lengths.
 fn by_service(done_seconds: f64, memo: &mut Memo) -> f64 {
-    /// That of a job that has not run, as most that wait have not.
+    /// The worth of a job that has not run. Most waiting jobs have not.
     static UNSERVED: LazyLock<f64> = LazyLock::new(|| SERVICE_SECONDS.powf(-0.25));
     if done_seconds > 0.0 { memo.recall([done_seconds, 0.0], || (done_seconds + SERVICE_SECONDS).powf(-0.25)) } else { *UNSERVED }
 }
