@@ -20,8 +20,9 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
     let client = Client::new(&args.state);
     let submitted = send(&client, args)?;
     let Some(&id) = submitted.ids.first() else { bail!("the daemon gave the job no number") };
-    output::remark(&format!("job {id}"));
+    // A user who reads the number may press Ctrl-C at once.
     leave_or_cancel(args.state.clone(), id);
+    output::remark(&format!("job {id}"));
     let mut shown = 0;
     let job = loop {
         let followed = follow(&client, id, &mut shown);
@@ -49,12 +50,14 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
 /// How long a first Ctrl-C waits for a second one.
 const SECOND_PRESS: Duration = Duration::from_secs(5);
 
-/// On Ctrl-C, says what becomes of the job and leaves it in the queue; a second Ctrl-C soon after cancels it.
+/// From now on Ctrl-C says what becomes of the job and leaves it in the queue; a second Ctrl-C soon after cancels it.
 fn leave_or_cancel(state: StateArgs, id: u64) {
+    let (ready, is_ready) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
         let is_second = runtime.block_on(async {
             let mut presses = signal(SignalKind::interrupt()).ok()?;
+            drop(ready);
             presses.recv().await?;
             output::remark(&format!(
                 "\njob {id} goes on without this terminal: `rota logs -f {id}` shows it. Press Ctrl-C again now to cancel it"
@@ -74,6 +77,8 @@ fn leave_or_cancel(state: StateArgs, id: u64) {
         }
         std::process::exit(INTERRUPTED);
     });
+    // Nothing is ever sent: the channel closes when Ctrl-C is listened for, or cannot be.
+    _ = is_ready.recv();
 }
 
 /// The exit code of a program that Ctrl-C ended.
