@@ -143,6 +143,11 @@ class Explanation(Record):
     """In one sentence with numbers."""
     blockers: tuple[Blocker, ...]
     earliest_start: Optional[datetime]
+    """The job starts before this moment with a chance of one in ten."""
+    start_p50: Optional[datetime]
+    """The job starts before this moment as likely as not."""
+    start_p90: Optional[datetime]
+    """The job starts before this moment with a chance of nine in ten."""
     cause: Optional[str]
     """What keeps it waiting most, in words."""
     counterfactuals: tuple[Counterfactual, ...]

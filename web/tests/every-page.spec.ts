@@ -149,6 +149,23 @@ test("the command palette opens jobs and pages, and asks before it cancels", asy
   await page.getByRole("dialog").getByRole("button", { name: "back" }).click();
 });
 
+test("a command palette that is opened again at once stays open", async ({ page }) => {
+  await daemon.signIn(page);
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "command" }).fill("hist");
+  await page.evaluate(async () => {
+    const press = (target: EventTarget | null, key: string, ctrlKey: boolean) =>
+      target?.dispatchEvent(new KeyboardEvent("keydown", { key, ctrlKey, bubbles: true, cancelable: true }));
+    press(document.activeElement, "Enter", false);
+    while (document.querySelector("dialog")) await Promise.resolve();
+    press(window, "k", true);
+    // The browser has reported that the first palette was closed before this time has passed.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  });
+  await expect(page.getByRole("combobox", { name: "command" })).toBeVisible();
+  await expect(page.getByRole("heading", { level: 1, name: "History" })).toBeVisible();
+});
+
 test("a simulation begins with what really happened and with the policy in force, and draws its schedules", async ({ page }) => {
   await daemon.signIn(page);
   await settled(page, "#/simulate");

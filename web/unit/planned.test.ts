@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Job, Prediction, TimelineGpu } from "../src/api/contract";
 import { found } from "../src/logic/commands";
-import { plansByGpu, restOf, waitingPlans } from "../src/logic/planned";
+import { plansByGpu, restOf, turnedOut, waitingPlans } from "../src/logic/planned";
 import { relativeTicks, shortSpan } from "../src/logic/ticks";
 import { fittedTo } from "../src/logic/view";
 
@@ -68,4 +68,10 @@ test("commands are found by every word, beginnings first", () => {
   expect(found(all, "cancel 7").map((one) => one.title)).toEqual(["cancel bert (7)"]);
   expect(found(all, "xyz")).toEqual([]);
   expect(found(all, "").length).toBe(4);
+});
+
+test("how earlier predictions turned out is said in words", () => {
+  expect(turnedOut({ jobs: 57, coverage_p10_p90: 0.807, error_median_s: 240 })).toBe(
+    "Of the last 57 jobs whose start was predicted, 81 % started between two such times, and half of them within 4 min 00 s of the expected one.",
+  );
 });

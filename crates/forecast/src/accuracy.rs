@@ -1,6 +1,7 @@
-//! What came of forecasts: each beside the true start, and the figures that sum them up.
+//! What came of forecasts: each beside the true start, and the figures that sum them up. A figure of no forecasts is null, never zero.
 
 use rota_core::Time;
+use serde::Serialize;
 
 /// One forecast and what happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,28 +25,28 @@ pub struct Outcome {
 }
 
 /// How near some forecasts came. Errors are in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Accuracy {
     /// Forecasts that named a start.
     pub jobs: usize,
     /// Forecasts that said the start is not known yet.
     pub unknown: usize,
     /// The part of the starts between the tenth and the ninetieth percentile.
-    pub coverage_p10_p90: f64,
-    /// The median of what was said minus what happened.
-    pub bias_s: f64,
+    pub coverage_p10_p90: Option<f64>,
+    /// The median of the forecast minus the true start.
+    pub bias_s: Option<f64>,
     /// The median of the absolute error of the middle forecast.
-    pub error_median_s: f64,
+    pub error_median_s: Option<f64>,
     /// The median of the waits that were forecast.
-    pub wait_median_s: f64,
+    pub wait_median_s: Option<f64>,
     /// The same error of the start if the job were the next one.
-    pub next_error_median_s: f64,
+    pub next_error_median_s: Option<f64>,
     /// The same error of one run forward by the users' limits.
-    pub limits_error_median_s: f64,
+    pub limits_error_median_s: Option<f64>,
 }
 
 /// The figures of a replay.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Score {
     /// All forecasts.
     #[serde(flatten)]
@@ -77,37 +78,36 @@ impl Accuracy {
                 None => unknown += 1,
             }
         }
-        let error = |said: Time, outcome: &Outcome| seconds(said) - seconds(outcome.start);
-        let median_of = |said: &dyn Fn(&Outcome) -> Option<Time>| {
+        let error = |said: Time, outcome: &Outcome| said.seconds() - outcome.start.seconds();
+        let error_of = |said: &dyn Fn(&Outcome) -> Option<Time>| {
             median(known.iter().filter_map(|(outcome, _)| Some(error(said(outcome)?, outcome).abs())).collect())
         };
         let inside = known.iter().filter(|(outcome, [low, _, high])| *low <= outcome.start && outcome.start <= *high).count();
         Self {
             jobs: known.len(),
             unknown,
-            coverage_p10_p90: inside as f64 / known.len().max(1) as f64,
+            coverage_p10_p90: (!known.is_empty()).then(|| inside as f64 / known.len() as f64),
             bias_s: median(known.iter().map(|(outcome, [_, middle, _])| error(*middle, outcome)).collect()),
-            error_median_s: median_of(&|outcome| outcome.said.map(|[_, middle, _]| middle)),
-            wait_median_s: median(known.iter().map(|(outcome, _)| seconds(outcome.start) - seconds(outcome.made_at)).collect()),
-            next_error_median_s: median_of(&|outcome| outcome.if_next),
-            limits_error_median_s: median_of(&|outcome| outcome.by_limits),
+            error_median_s: error_of(&|outcome| outcome.said.map(|[_, middle, _]| middle)),
+            wait_median_s: median(known.iter().map(|(outcome, _)| -error(outcome.made_at, outcome)).collect()),
+            next_error_median_s: error_of(&|outcome| outcome.if_next),
+            limits_error_median_s: error_of(&|outcome| outcome.by_limits),
         }
     }
 }
 
-fn seconds(time: Time) -> f64 {
-    time.0 as f64 / 1e9
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle value, or the mean of the middle two; `None` without values.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    let low = *values.get(values.len().checked_sub(1)? / 2)?;
+    Some(f64::midpoint(low, values[values.len() / 2]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A forecast made at second 100, ten seconds to either side, and the true start.
     fn outcome(middle: Option<f64>, start: f64) -> Outcome {
         let at = |seconds: f64| Time((seconds * 1e9) as u64);
         let said = middle.map(|middle| [at(middle - 10.0), at(middle), at(middle + 10.0)]);
@@ -124,6 +124,25 @@ mod tests {
     }
 
     #[test]
+    fn medians_of_an_even_number_are_between_the_middle_two() {
+        let score = Score::of(&[outcome(Some(204.0), 200.0), outcome(Some(260.0), 210.0), outcome(None, 220.0)]);
+        let all = score.all;
+        assert_eq!((all.jobs, all.unknown, all.coverage_p10_p90), (2, 1, Some(0.5)));
+        assert_eq!((all.bias_s, all.error_median_s), (Some(27.0), Some(27.0)));
+        assert_eq!((all.wait_median_s, all.next_error_median_s), (Some(105.0), Some(105.0)));
+        assert_eq!(all.limits_error_median_s, None, "no user gave a limit");
+        assert_eq!(median(vec![3.0, 1.0, 8.0]), Some(3.0));
+    }
+
+    #[test]
+    fn a_figure_of_no_forecasts_is_null() {
+        let score = Score::of(&[outcome(Some(204.0), 200.0)]);
+        assert_eq!(score.while_waiting, Accuracy::default());
+        assert_eq!((score.while_waiting.coverage_p10_p90, score.while_waiting.bias_s), (None, None));
+        assert!(score.all.coverage_p10_p90.is_some() && score.all.bias_s.is_some());
+    }
+
+    #[test]
     fn figures_are_those_found_by_hand() {
         let score = Score::of(&[
             outcome(Some(200.0), 205.0),
@@ -133,9 +152,9 @@ mod tests {
         ]);
         let all = score.all;
         assert_eq!((all.jobs, all.unknown, score.at_submission.jobs, score.while_waiting.jobs), (3, 1, 2, 1));
-        assert!((all.coverage_p10_p90 - 2.0 / 3.0).abs() < 1e-9);
-        assert!((all.bias_s + 5.0).abs() < 1e-9 && (all.error_median_s - 10.0).abs() < 1e-9, "{all:?}");
-        assert!((all.wait_median_s - 105.0).abs() < 1e-9 && (all.next_error_median_s - 105.0).abs() < 1e-9, "{all:?}");
+        assert!(all.coverage_p10_p90.is_some_and(|part| (part - 2.0 / 3.0).abs() < 1e-9));
+        assert_eq!((all.bias_s, all.error_median_s), (Some(-5.0), Some(10.0)));
+        assert_eq!((all.wait_median_s, all.next_error_median_s), (Some(105.0), Some(105.0)));
         assert_eq!(Score::of(&[]), Score::default());
     }
 }

@@ -16,7 +16,7 @@ const WINDOW: Span = Span::from_whole_seconds(7 * 86_400);
 const JOBS_MAX: usize = 5000;
 /// With fewer arrivals nothing is drawn.
 const JOBS_MIN: usize = 10;
-/// Less than this was not seen of the site: a burst at its beginning is no habit.
+/// Nothing is drawn before arrivals have been seen for this long: a burst when the site begins is not a habit.
 const SPAN_MIN: Span = Span::from_whole_seconds(3600);
 /// With fewer pairs of jobs that ended it is not known how alike jobs are.
 const PAIRS_MIN: usize = 20;

@@ -6,10 +6,11 @@
 //! little for one that waits for a day. Long waits turn out otherwise than short ones, and this week otherwise than last week: a forecast
 //! is corrected by those of about as long a wait most, and by recent ones most.
 
+use crate::accuracy::median;
 use rota_core::{Span, Time};
 use std::collections::VecDeque;
 
-/// So many forecasts count: the latest.
+/// At most this many forecasts count: the latest ones.
 const KEPT_MAX: usize = 400;
 /// Where more came within this time, some of them count, so that one busy hour does not speak for all.
 const KEPT_FOR: Span = Span::from_whole_seconds(3 * 86_400);
@@ -25,18 +26,57 @@ const HALF_AFTER: Span = Span::from_whole_seconds(2 * 86_400);
 const HALVINGS_MAX: f64 = 10.0;
 /// Added to waits, so that a second more or less does not count for jobs that hardly wait.
 const SOFTENING_SECONDS: f64 = 60.0;
-/// The part by which the outer two times are drawn together where too few starts lay outside. The latest forecasts are of one or two
-/// busy days: they are not enough to be that sure of the next.
+/// The part of the way by which the outer two times are drawn together where too few starts lay outside, before it is steered. The latest
+/// forecasts are of one or two busy days: they are not enough to be that sure of the next.
 const NARROWING: f64 = 0.5;
+/// The part of the starts that are to lie between the outer two times, and how much one start changes the narrowing.
+const INSIDE: f64 = 0.8;
+const STEP: f64 = 0.02;
 /// The least distance between the outer two times, as a logarithm.
 const SPREAD_MIN: f64 = 0.05;
 
+/// With fewer jobs that started nothing is said of how forecasts turned out.
+const TURNED_OUT_MIN: usize = 20;
+
 /// How earlier forecasts turned out.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Calibration {
     places: VecDeque<Place>,
+    /// Of the latest starts, whether each lay between the outer two times that were said, and the seconds from the middle one.
+    turned_out: VecDeque<(bool, f64)>,
+    /// How far the outer two times are drawn together. Every start that lay between them makes it more, every other one less, so that it
+    /// rests where as many lie between them as were said to.
+    narrowing: f64,
     /// A state that chooses which of many forecasts are dropped.
     choice: u64,
+}
+
+impl Default for Calibration {
+    fn default() -> Self {
+        Self { places: VecDeque::new(), turned_out: VecDeque::new(), narrowing: NARROWING, choice: 0 }
+    }
+}
+
+/// What was said of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// When it was said.
+    pub made_at: Time,
+    /// The three times as they were drawn.
+    pub drawn: [Time; 3],
+    /// The same, corrected: what people were told.
+    pub corrected: [Time; 3],
+}
+
+/// How what was said turned out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TurnedOut {
+    /// The latest jobs that started after a start had been said.
+    pub jobs: usize,
+    /// The part of them that started between the outer two times.
+    pub coverage_p10_p90: f64,
+    /// The median of the seconds between the middle time and the true start.
+    pub error_median_s: f64,
 }
 
 /// Where a true start lay.
@@ -71,9 +111,19 @@ fn logarithm(made_at: Time, at: Time) -> f64 {
 }
 
 impl Calibration {
-    /// A job started of which these times had been said (before they were corrected).
-    pub fn learn(&mut self, made_at: Time, quantiles: [Time; 3], start: Time) {
-        let waits = Waits::of(made_at, quantiles);
+    /// A job started of which this had been said.
+    pub fn learn(&mut self, said: &Said, start: Time) {
+        let Said { made_at, drawn, corrected: [low, middle, high] } = *said;
+        let is_inside = low <= start && start <= high;
+        self.turned_out.push_back((is_inside, (middle.seconds() - start.seconds()).abs()));
+        if self.turned_out.len() > KEPT_MAX {
+            self.turned_out.pop_front();
+        }
+        if self.places.len() >= KEPT_MIN {
+            let inside = if is_inside { 1.0 } else { 0.0 };
+            self.narrowing = (self.narrowing + STEP * (inside - INSIDE)).clamp(0.0, 1.0);
+        }
+        let waits = Waits::of(made_at, drawn);
         let distance = (logarithm(made_at, start) - waits.middle) / waits.spread;
         self.places.push_back(Place { start, middle: waits.middle, distance });
         if self.places.len() > KEPT_MAX {
@@ -85,14 +135,26 @@ impl Calibration {
         }
     }
 
-    /// The same times, corrected.
-    pub fn corrected(&self, made_at: Time, quantiles: [Time; 3]) -> [Time; 3] {
+    /// How what was said of the latest starts turned out; `None` where too few jobs have started.
+    pub fn turned_out(&self) -> Option<TurnedOut> {
+        let jobs = self.turned_out.len();
+        let inside = self.turned_out.iter().filter(|(is_inside, _)| *is_inside).count();
+        let error_median_s = median(self.turned_out.iter().map(|(_, error)| *error).collect())?;
+        (jobs >= TURNED_OUT_MIN).then(|| TurnedOut { jobs, coverage_p10_p90: inside as f64 / jobs as f64, error_median_s })
+    }
+
+    /// What is said where these times were drawn.
+    pub fn said(&self, made_at: Time, drawn: [Time; 3]) -> Said {
+        Said { made_at, drawn, corrected: self.corrected(made_at, drawn) }
+    }
+
+    fn corrected(&self, made_at: Time, quantiles: [Time; 3]) -> [Time; 3] {
         if self.places.len() < KEPT_MIN {
             return quantiles;
         }
         let waits = Waits::of(made_at, quantiles);
         let [low, middle, high] = self.quantiles(made_at, waits.middle);
-        let narrowed = |learned: f64, own: f64| NARROWING * learned + (1.0 - NARROWING) * (own + middle);
+        let narrowed = |learned: f64, own: f64| self.narrowing * learned + (1.0 - self.narrowing) * (own + middle);
         let low = low.min(narrowed(low, waits.outer[0]));
         let high = high.max(narrowed(high, waits.outer[1]));
         [low, middle, high].map(|place| {
@@ -131,22 +193,44 @@ mod tests {
         Time::from_seconds(seconds).unwrap()
     }
 
+    fn learn(calibration: &mut Calibration, made_at: Time, drawn: [Time; 3], start: Time) {
+        let said = calibration.said(made_at, drawn);
+        calibration.learn(&said, start);
+    }
+
     #[test]
     fn nothing_is_corrected_before_enough_is_known() {
         let mut calibration = Calibration::default();
         let said = [at(100.0), at(200.0), at(300.0)];
-        (0..KEPT_MIN - 1).for_each(|_| calibration.learn(at(0.0), said, at(900.0)));
+        (0..TURNED_OUT_MIN - 1).for_each(|_| learn(&mut calibration, at(0.0), said, at(900.0)));
+        assert_eq!(calibration.turned_out(), None);
+        (TURNED_OUT_MIN..KEPT_MIN).for_each(|_| learn(&mut calibration, at(0.0), said, at(900.0)));
         assert_eq!(calibration.corrected(at(0.0), said), said);
     }
 
     #[test]
-    fn times_that_were_too_wide_are_drawn_together_by_half() {
+    fn times_that_were_too_wide_are_drawn_together_until_as_many_starts_lie_between_them_as_were_said_to() {
         let mut calibration = Calibration::default();
-        let said = [at(900.0), at(3600.0), at(14_400.0)];
-        (0..KEPT_MAX).for_each(|_| calibration.learn(at(0.0), said, at(3600.0)));
-        let [low, middle, high] = calibration.corrected(at(0.0), said).map(Time::seconds);
-        assert!((middle - 3600.0).abs() < 1.0, "{middle}");
-        assert!((1700.0..1900.0).contains(&low) && (6900.0..7400.0).contains(&high), "{low} {high}");
+        let mut stream = RandomStream::new(2, "too wide");
+        let drawn = [at(900.0), at(3600.0), at(14_400.0)];
+        let mut start = || at(3600.0 * (0.2 * stream.normal()).exp());
+        (0..KEPT_MIN).for_each(|_| learn(&mut calibration, at(0.0), drawn, start()));
+        let [low, _, high] = calibration.corrected(at(0.0), drawn).map(Time::seconds);
+        // By half at first: the starts lie between 2,750 and 4,650, the times were drawn between 900 and 14,400.
+        assert!((1400.0..2000.0).contains(&low) && (7000.0..9000.0).contains(&high), "{low} {high}");
+        (0..KEPT_MAX).for_each(|_| learn(&mut calibration, at(0.0), drawn, start()));
+        let inside = (0..1000).filter(|_| {
+            let (said, start) = (calibration.said(at(0.0), drawn), start());
+            calibration.learn(&said, start);
+            said.corrected[0] <= start && start <= said.corrected[2]
+        });
+        let inside = inside.count();
+        let turned_out = calibration.turned_out().unwrap();
+        assert_eq!(turned_out.jobs, KEPT_MAX);
+        assert!((turned_out.coverage_p10_p90 - 0.001 * inside as f64).abs() < 0.06, "{turned_out:?}");
+        // The middle deviation of what was drawn: 0.67 of a fifth.
+        assert!((350.0..650.0).contains(&turned_out.error_median_s), "{turned_out:?}");
+        assert!((750..870).contains(&inside), "{inside} of 1000 inside");
     }
 
     #[test]
@@ -154,8 +238,8 @@ mod tests {
         let mut calibration = Calibration::default();
         let said = |middle: f64| [at(0.8 * middle), at(middle), at(1.25 * middle)];
         for _ in 0..100 {
-            calibration.learn(at(0.0), said(600.0), at(600.0));
-            calibration.learn(at(0.0), said(86_400.0), at(2.0 * 86_400.0));
+            learn(&mut calibration, at(0.0), said(600.0), at(600.0));
+            learn(&mut calibration, at(0.0), said(86_400.0), at(2.0 * 86_400.0));
         }
         let middle = |wait: f64| calibration.corrected(at(0.0), said(wait))[1].seconds();
         assert!((middle(600.0) - 600.0).abs() < 1.0, "{}", middle(600.0));
@@ -166,11 +250,11 @@ mod tests {
     fn what_happened_lately_counts_most() {
         let mut calibration = Calibration::default();
         let day = 86_400.0;
-        let mut learn = |now: f64, factor: f64| {
-            calibration.learn(at(now), [at(now + 900.0), at(now + 1000.0), at(now + 1100.0)], at(now + 1000.0 * factor));
+        let mut learn_at = |now: f64, factor: f64| {
+            learn(&mut calibration, at(now), [at(now + 900.0), at(now + 1000.0), at(now + 1100.0)], at(now + 1000.0 * factor));
         };
-        (0..100).for_each(|_| learn(0.0, 1.0));
-        (0..60).for_each(|_| learn(8.0 * day, 3.0));
+        (0..100).for_each(|_| learn_at(0.0, 1.0));
+        (0..60).for_each(|_| learn_at(8.0 * day, 3.0));
         let now = 8.2 * day;
         let middle = calibration.corrected(at(now), [at(now + 900.0), at(now + 1000.0), at(now + 1100.0)])[1].seconds() - now;
         assert!((middle - 3000.0).abs() < 10.0, "{middle}");
@@ -182,12 +266,14 @@ mod tests {
         let day = 86_400.0;
         for hour in 0..48 {
             let now = f64::from(hour) * 3600.0;
-            (0..10).for_each(|_| calibration.learn(at(now), [at(now + 50.0), at(now + 100.0), at(now + 200.0)], at(now + 100.0)));
+            (0..10).for_each(|_| {
+                learn(&mut calibration, at(now), [at(now + 50.0), at(now + 100.0), at(now + 200.0)], at(now + 100.0));
+            });
         }
         let busy = |number: u32| 2.0 * day + f64::from(number);
         for number in 0..300 {
             let now = busy(number);
-            calibration.learn(at(now), [at(now + 50.0), at(now + 100.0), at(now + 200.0)], at(now + 5000.0));
+            learn(&mut calibration, at(now), [at(now + 50.0), at(now + 100.0), at(now + 200.0)], at(now + 5000.0));
         }
         assert_eq!(calibration.places.len(), KEPT_MAX);
         let usual = calibration.places.iter().filter(|place| place.distance.abs() < 1e-9).count();
@@ -205,7 +291,7 @@ mod tests {
         };
         for _ in 0..400 {
             let (said, start) = draw(&mut stream);
-            calibration.learn(at(0.0), said, start);
+            learn(&mut calibration, at(0.0), said, start);
         }
         let (mut inside, mut early) = (0, 0);
         for _ in 0..1000 {

@@ -8,7 +8,7 @@ use crate::starts::Fork;
 use crate::world::{Arrival, ArrivingWorld};
 use crate::{RunLength, starts::FOR_EVER};
 use rota_core::event::EventKind;
-use rota_core::{End, Event, GpuId, JobChange, JobId, MilliGpu, NewJob, Phase, Span, Time};
+use rota_core::{DependencyCondition, End, Event, GpuId, JobChange, JobId, MilliGpu, NewJob, Phase, Span, Time};
 use rota_engine::{Engine, Session, State};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -72,8 +72,15 @@ pub struct Counterfactual {
 pub enum Subject {
     /// A job that waits, by its row.
     Waiting(JobId),
-    /// A job that is not submitted, with what is believed of its length.
-    New(Box<NewJob>, RunLength),
+    /// A job that is not submitted.
+    New {
+        /// What it asks for.
+        request: Box<NewJob>,
+        /// The jobs that it waits for, by number.
+        after: Vec<(u64, DependencyCondition)>,
+        /// What is believed of its length.
+        length: RunLength,
+    },
 }
 
 /// What came of looking for changes.
@@ -121,15 +128,17 @@ struct Trial {
     starts: HashMap<JobId, Time>,
     next: Option<Time>,
     decisions: u64,
+    /// Nothing later is looked at.
+    horizon: Time,
 }
 
 impl Trial {
-    fn new(session: Session<ArrivingWorld>, row: JobId) -> Self {
-        Self { session, row, start: None, end: None, starts: HashMap::new(), next: None, decisions: 0 }
+    fn new(fork: &Fork, session: Session<ArrivingWorld>, row: JobId) -> Self {
+        Self { session, row, start: None, end: None, starts: HashMap::new(), next: None, decisions: 0, horizon: fork.horizon() }
     }
 
-    /// Goes on while `until` says so of the next moment.
-    fn go(&mut self, options: &ChangeOptions<'_>, mut until: impl FnMut(&Self, Time) -> bool) {
+    /// Runs the trial forward as long as `goes_on` is true for the next moment.
+    fn go(&mut self, options: &ChangeOptions<'_>, mut goes_on: impl FnMut(&Self, Time) -> bool) {
         loop {
             if self.next.is_none() {
                 let mut told = Vec::new();
@@ -138,8 +147,8 @@ impl Trial {
                 let Some(moment) = moment else { return };
                 self.next = Some(moment.now);
             }
-            let Some(now) = self.next.filter(|now| until(self, *now)) else { return };
-            if self.decisions >= options.decisions_max || now.0 >= FOR_EVER.0 / 2 || !(options.has_time)() {
+            let Some(now) = self.next.filter(|now| goes_on(self, *now)) else { return };
+            if self.decisions >= options.decisions_max || now >= self.horizon || !(options.has_time)() {
                 return;
             }
             let target = self.session.ask();
@@ -175,11 +184,11 @@ impl Trial {
 impl Fork {
     /// What would start a job sooner, and what that would cost others.
     pub fn changes(&self, subject: &Subject, options: &ChangeOptions<'_>) -> Changes {
-        let engine = self.drawn(|_, _, _| 0.5);
+        let engine = self.with_median_lengths();
         let Some(request) = self.request(&engine, subject) else { return Changes::default() };
         let mut base = match subject {
-            Subject::Waiting(row) => Trial::new(self.session(engine.clone(), Arc::new([])), *row),
-            Subject::New(..) => self.submitted(&engine, None, request.clone()),
+            Subject::Waiting(row) => Trial::new(self, self.session(engine.clone(), Arc::new([])), *row),
+            Subject::New { .. } => self.submitted(&engine, subject, request.clone()),
         };
         base.go(options, |trial, now| now <= self.now && trial.start.is_none());
         // Whether a change starts the job at once takes one decision to find out; when it starts otherwise takes many.
@@ -192,15 +201,21 @@ impl Fork {
                 tried.push(self.at_once(&engine, subject, &request, kind, options));
             }
         }
-        base.go(options, |trial, _| trial.end.is_none());
-        let mut changes = Changes { start: base.start, end: base.end, ..Changes::default() };
+        // In long queues the job's own start is too far ahead to be reached in time. It is looked for as far as a change must be compared.
+        let (mut counterfactuals, mut later) = (Vec::new(), Vec::new());
         for found in tried {
-            changes.counterfactuals.extend(match found {
-                Tried::AtOnce(trial, change) => Some(self.costs(*trial, change, &base, options)),
-                Tried::Later(later) => self.sooner(&engine, subject, &request, later, &base, options),
-            });
+            match found {
+                Tried::AtOnce(trial, change) => counterfactuals.push(self.costs(*trial, change, &mut base, options)),
+                Tried::Later(changes) => later.push(changes),
+            }
         }
-        changes.counterfactuals.sort_by_key(|found| found.start);
+        // A higher priority, the last kind, is found out soonest: the others may take all the time that there is.
+        for changes in later.into_iter().rev() {
+            counterfactuals.extend(self.sooner(&engine, subject, &request, changes, &mut base, options));
+        }
+        base.go(options, |trial, _| trial.end.is_none());
+        counterfactuals.sort_by_key(|found| found.start);
+        let mut changes = Changes { start: base.start, end: base.end, counterfactuals, ..Changes::default() };
         if options.wants_types {
             changes.by_type = self.by_type(&engine, subject, &request, options);
         }
@@ -240,18 +255,19 @@ impl Fork {
         subject: &Subject,
         request: &NewJob,
         later: Vec<Change>,
-        base: &Trial,
+        base: &mut Trial,
         options: &ChangeOptions<'_>,
     ) -> Option<Counterfactual> {
         for change in later {
             if !(options.has_time)() {
                 break;
             }
-            // Where the job's own start was not found, it is known to be no sooner than what was looked at.
-            let is_sooner = |start: Time| base.start.or(base.next).is_none_or(|base| start < base);
             let mut trial = self.trial(engine, subject, request, &change, options);
-            trial.go(options, |trial, now| trial.start.is_none() && is_sooner(now));
-            if trial.start.is_some_and(is_sooner) {
+            trial.go(options, |trial, now| trial.start.is_none() && base.start.is_none_or(|start| now < start));
+            let Some(start) = trial.start else { continue };
+            base.go(options, |base, now| base.start.is_none() && now <= start);
+            // Where the job's own start was not found, it is known to be no sooner than what was looked at.
+            if base.start.or(base.next).is_none_or(|own| start < own) {
                 return Some(self.costs(trial, change, base, options));
             }
         }
@@ -259,8 +275,10 @@ impl Fork {
     }
 
     /// Runs a trial on until its job has ended, and says which jobs start later than without the change.
-    fn costs(&self, mut trial: Trial, change: Change, base: &Trial, options: &ChangeOptions<'_>) -> Counterfactual {
+    fn costs(&self, mut trial: Trial, change: Change, base: &mut Trial, options: &ChangeOptions<'_>) -> Counterfactual {
         trial.go(options, |trial, _| trial.end.is_none());
+        let last = trial.starts.values().max().copied().unwrap_or(self.now);
+        base.go(options, |_, now| now <= last);
         let mut delays = Vec::new();
         for (row, start) in &trial.starts {
             if let (Some(before), Some(number)) = (base.starts.get(row), self.numbers.get(row.index())) {
@@ -301,15 +319,12 @@ impl Fork {
     /// What a job asks for, as if it were submitted now, with its length.
     fn request(&self, engine: &Engine, subject: &Subject) -> Option<NewJob> {
         let row = match subject {
-            Subject::New(request, length) => {
-                let is_accepted =
-                    |name: &str| request.gpu_types.is_empty() || request.gpu_types.iter().any(|kind| **kind == *name);
-                let types = engine.state.bound.cluster.types.iter().filter(|kind| is_accepted(&kind.name));
-                let best = types.map(|kind| kind.speed).fold(0.0, f64::max);
-                let seconds = length.total(0.0, 0.5).and_then(Span::from_seconds);
-                let work = seconds.map_or(FOR_EVER, |span| span.work_at_speed(best)).max(Span(1));
+            Subject::New { request, length, .. } => {
                 let mut request = (**request).clone();
-                (request.job.arrival, request.job.work, request.job.steps) = (self.now, work, 0.0);
+                (request.job.arrival, request.job.steps, request.job.after) = (self.now, 0.0, Box::default());
+                let best = self.best_speed(engine, &request);
+                let seconds = length.total(0.0, 0.5).and_then(Span::from_seconds);
+                request.job.work = seconds.unwrap_or(FOR_EVER).work_at_speed(best).max(Span(1));
                 return Some(request);
             }
             Subject::Waiting(row) => *row,
@@ -326,25 +341,34 @@ impl Fork {
         Some(NewJob { job, user, project, job_type, gpu_types })
     }
 
+    /// The speed of a job that is not submitted on its best GPU type: measured, of its job type, or of the GPU type.
+    fn best_speed(&self, engine: &Engine, request: &NewJob) -> f64 {
+        let mut engine = engine.clone();
+        let job = JobId::from_index(self.numbers.len());
+        engine.record(&Event::at(self.now, EventKind::Admitted { job, request: Box::new(request.clone()) }));
+        let is_there = engine.state.jobs.len() > job.index();
+        if is_there { engine.state.bound.best_speed(job) } else { 1.0 }
+    }
+
     fn trial(&self, engine: &Engine, subject: &Subject, request: &NewJob, change: &Change, options: &ChangeOptions<'_>) -> Trial {
         if let (Subject::Waiting(row), Change::Priority(priority)) = (subject, change) {
             let mut session = self.session(engine.clone(), Arc::new([]));
             let change = JobChange::Priority(*priority);
             session.replay(&Event::at(self.now, EventKind::Changed { job: *row, change, note: () }));
-            return Trial::new(session, *row);
+            return Trial::new(self, session, *row);
         }
-        let old = if let Subject::Waiting(row) = subject { Some(*row) } else { None };
-        self.submitted(engine, old, changed(request, change, options))
+        self.submitted(engine, subject, changed(request, change, options))
     }
 
-    /// The fork in which a job is submitted now, in place of another.
-    fn submitted(&self, engine: &Engine, old: Option<JobId>, request: NewJob) -> Trial {
-        let arrival = Arrival { number: TRIAL_NUMBER, request, after: Vec::new() };
+    /// The fork in which a job is submitted now, in place of the one that waits.
+    fn submitted(&self, engine: &Engine, subject: &Subject, request: NewJob) -> Trial {
+        let after = if let Subject::New { after, .. } = subject { after.clone() } else { Vec::new() };
+        let arrival = Arrival { number: TRIAL_NUMBER, request, after };
         let mut session = self.session(engine.clone(), Arc::new([arrival]));
-        if let Some(old) = old {
-            session.replay(&Event::at(self.now, EventKind::ended(old, End::Cancelled)));
+        if let Subject::Waiting(old) = subject {
+            session.replay(&Event::at(self.now, EventKind::ended(*old, End::Cancelled)));
         }
-        Trial::new(session, JobId::from_index(self.numbers.len()))
+        Trial::new(self, session, JobId::from_index(self.numbers.len()))
     }
 }
 

@@ -1,8 +1,8 @@
 //! How long jobs are believed to run, from the jobs that ran before and from what their users say.
 //!
-//! Three things can be known of a job. Earlier jobs of its kind taught something: then lengths are drawn from that. Nothing was learned, but
-//! its user gave an estimate: then lengths are drawn around it, widely. Neither: then its length is unknown, and a forecast says so
-//! instead of inventing one.
+//! Three things can be known of a job. Earlier jobs of its kind taught something: then lengths are drawn from that. Jobs with about its
+//! estimate have not ended yet: then lengths are drawn widely around the estimate, corrected by how long jobs run against their estimates
+//! here. Neither: then its length is unknown, and a forecast says so instead of inventing one.
 
 use rota_policy::history::steps::{STEPS, end_seconds, step_of};
 use rota_policy::history::{Belief, History, JobTraits, Lineage};
@@ -10,8 +10,14 @@ use std::collections::HashMap;
 
 /// Jobs that must have ended before what they taught is believed of a job whose own kind is new.
 const ENDED_MIN: u64 = 20;
-/// Ended jobs of its own kind that are enough by themselves.
+/// Ended jobs of its own kind, or with about its estimate, that are enough by themselves.
 const ALIKE_MIN: f64 = 3.0;
+/// How long jobs run against their estimates: with each job that ends, all earlier ones count so many times as much as before.
+const RATIO_KEPT: f64 = 0.99;
+/// As if so many jobs had ended that ran just as long as estimated.
+const RATIO_SHRINKAGE: f64 = 8.0;
+/// No job counts for more than this factor, as a logarithm: one that failed at once says little.
+const RATIO_MAX: f64 = 5.0;
 /// The logarithmic error of an estimate while nothing is known of how good estimates are here.
 const ESTIMATE_ERROR: f64 = 0.5;
 
@@ -23,7 +29,7 @@ const CHANCE_BITS: u32 = 10;
 pub enum LengthBelief {
     /// Earlier jobs taught it.
     Learned(Box<Belief>),
-    /// Only the user's estimate is known, in seconds on the job's best GPU type.
+    /// Only the user's estimate is known: the job takes about so many seconds on its best GPU type.
     Estimated(f64),
     /// Nothing is known.
     Unknown,
@@ -82,19 +88,35 @@ fn around(estimate: f64, attained: f64, chance: f64) -> f64 {
     (estimate * (scale * (at / (1.0 - at)).ln()).exp()).max(attained)
 }
 
+/// How long jobs run against their estimates.
+#[derive(Clone, Copy, Debug, Default)]
+struct AgainstEstimates {
+    jobs: f64,
+    /// The logarithms of run time over estimate.
+    sum: f64,
+}
+
+impl AgainstEstimates {
+    fn learn(&mut self, estimate_seconds: f64, ran_seconds: f64) {
+        let ratio = (ran_seconds.max(0.001) / estimate_seconds).ln().clamp(-RATIO_MAX, RATIO_MAX);
+        (self.jobs, self.sum) = (RATIO_KEPT * self.jobs + 1.0, RATIO_KEPT * self.sum + ratio);
+    }
+
+    /// How many times its estimate a job usually runs.
+    fn factor(self) -> f64 {
+        (self.sum / (self.jobs + RATIO_SHRINKAGE)).exp()
+    }
+}
+
 /// What the site's jobs taught so far. It learns from jobs that run and from jobs that ended, each by its number.
 #[derive(Clone, Debug, Default)]
 pub struct Lengths {
     history: History,
+    against_estimates: AgainstEstimates,
     running: HashMap<u64, (Lineage, usize)>,
 }
 
 impl Lengths {
-    /// Goes on from what was learned before.
-    pub fn with_history(history: History) -> Self {
-        Self { history, running: HashMap::new() }
-    }
-
     /// What was learned.
     pub fn history(&self) -> &History {
         &self.history
@@ -114,6 +136,9 @@ impl Lengths {
     /// A run ended by itself after so many seconds.
     pub fn ended(&mut self, number: u64, traits: &JobTraits<'_>, attained_seconds: f64) {
         self.ran(number, traits, attained_seconds);
+        if let Some(estimate) = said(traits) {
+            self.against_estimates.learn(estimate, attained_seconds);
+        }
         if let Some((lineage, reached)) = self.running.remove(&number) {
             self.history.end(&lineage, step_of(attained_seconds).min(reached.saturating_sub(1)));
         }
@@ -125,13 +150,24 @@ impl Lengths {
     }
 
     /// What is believed of a job.
-    pub fn belief(&mut self, traits: &JobTraits<'_>) -> LengthBelief {
-        let lineage = self.history.lineage(traits);
-        if self.history.ended() >= ENDED_MIN || self.history.ended_alike(&lineage) >= ALIKE_MIN {
-            return LengthBelief::Learned(Box::new(self.history.belief(&lineage)));
+    pub fn belief(&self, traits: &JobTraits<'_>) -> LengthBelief {
+        let lineage = self.history.known_lineage(traits);
+        let is_taught = match said(traits) {
+            // Jobs with another estimate, or none, share no class with it but that of all jobs.
+            Some(_) => self.history.ended_with_estimate(&lineage) >= ALIKE_MIN,
+            None => self.history.ended() >= ENDED_MIN || self.history.ended_alike(&lineage) >= ALIKE_MIN,
+        };
+        match said(traits) {
+            _ if is_taught => LengthBelief::Learned(Box::new(self.history.belief(&lineage))),
+            Some(seconds) => LengthBelief::Estimated(seconds * self.against_estimates.factor()),
+            None => LengthBelief::Unknown,
         }
-        traits.estimate_seconds.filter(|seconds| *seconds > 0.0).map_or(LengthBelief::Unknown, LengthBelief::Estimated)
     }
+}
+
+/// The user's estimate, if there is one that says something.
+fn said(traits: &JobTraits<'_>) -> Option<f64> {
+    traits.estimate_seconds.filter(|seconds| *seconds > 0.0)
 }
 
 #[cfg(test)]
@@ -152,6 +188,20 @@ mod tests {
         }
         assert!(matches!(lengths.belief(&traits("ada", None)), LengthBelief::Learned(_)));
         assert_eq!(lengths.belief(&traits("bob", None)), LengthBelief::Unknown);
+    }
+
+    #[test]
+    fn an_estimate_that_no_ended_job_had_is_taken_for_what_estimates_are_worth_here() {
+        let mut lengths = Lengths::default();
+        (0..100).for_each(|number| lengths.ended(number, &traits("ada", None), 1.0));
+        assert_eq!(lengths.belief(&traits("bob", Some(36_000.0))), LengthBelief::Estimated(36_000.0));
+        // Jobs run for half of their estimates.
+        (100..600).for_each(|number| lengths.ended(number, &traits("ada", Some(60.0)), 30.0));
+        let LengthBelief::Estimated(seconds) = lengths.belief(&traits("bob", Some(36_000.0))) else { panic!("not estimated") };
+        assert!((18_000.0..19_500.0).contains(&seconds), "{seconds}");
+        assert!(matches!(lengths.belief(&traits("bob", Some(60.0))), LengthBelief::Learned(_)));
+        (600..603).for_each(|number| lengths.ended(number, &traits("cyd", Some(36_000.0)), 600.0));
+        assert!(matches!(lengths.belief(&traits("bob", Some(36_000.0))), LengthBelief::Learned(_)));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub mod world;
 
 pub use accuracy::{Accuracy, Outcome, Score};
 pub use arrivals::{ArrivalPool, RecentArrivals};
-pub use calibration::Calibration;
+pub use calibration::{Calibration, Said, TurnedOut};
 pub use changes::{Change, ChangeOptions, Changes, Counterfactual, Subject};
 pub use lengths::{LengthBelief, Lengths, RunLength};
 pub use score::ScoreOptions;

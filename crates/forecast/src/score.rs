@@ -6,7 +6,7 @@
 
 use crate::accuracy::Outcome;
 use crate::arrivals::RecentArrivals;
-use crate::calibration::Calibration;
+use crate::calibration::{Calibration, Said};
 use crate::lengths::{LengthBelief, Lengths, RunLength};
 use crate::simpler;
 use crate::starts::{ForecastOptions, Fork};
@@ -17,11 +17,11 @@ use rota_core::{Bound, End, Event, JobId, NewJob, Phase, Span, ThroughputTable, 
 use rota_engine::{Engine, EngineOptions, Session};
 use rota_policy::Configured;
 use rota_policy::history::JobTraits;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// How forecasts are scored.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ScoreOptions {
     /// Every so-many-th job that has to wait is forecast.
     pub every: u32,
@@ -36,6 +36,8 @@ pub struct ScoreOptions {
     pub stop_time: Span,
     /// Whether jobs to come are drawn from recent ones.
     pub arrivals: bool,
+    /// Labels of jobs whose users gave no estimate, although the workload has one that the scheduler went by.
+    pub without_estimate: HashSet<Box<str>>,
 }
 
 /// Runs a workload that is bound to a cluster, and forecasts on the way. Gives what came of the forecasts.
@@ -52,7 +54,8 @@ pub fn replay(
     engine.state = engine.state.with_throughputs(Arc::clone(table));
     let world = ArrivingWorld::going_on(&engine.state, Time::ZERO, Vec::new(), arrivals, options.stop_time);
     let mut scorer = Scorer {
-        options: *options,
+        options: options.clone(),
+        unsaid: unsaid(bound, &options.without_estimate),
         lengths: Lengths::default(),
         recent: RecentArrivals::default(),
         calibration: Calibration::default(),
@@ -99,8 +102,15 @@ fn arrivals(bound: &Bound) -> Arc<[Arrival]> {
     jobs.collect()
 }
 
+/// The numbers of the jobs whose users gave no estimate.
+fn unsaid(bound: &Bound, labels: &HashSet<Box<str>>) -> HashSet<u64> {
+    let is_unsaid = |job: &JobId| bound.whole_job(*job).label.is_some_and(|label| labels.contains(&label));
+    bound.jobs.iter().map(|job| job.id).filter(is_unsaid).map(|job| u64::from(job.0)).collect()
+}
+
 struct Scorer {
     options: ScoreOptions,
+    unsaid: HashSet<u64>,
     lengths: Lengths,
     recent: RecentArrivals,
     calibration: Calibration,
@@ -112,12 +122,15 @@ struct Scorer {
     waited: u32,
 }
 
-fn traits(session: &Session<ArrivingWorld>, job: JobId) -> JobTraits<'_> {
-    let bound = &session.engine.state.bound;
-    JobTraits::of(bound.job(job), &bound.names, bound.best_speed(job))
-}
-
 impl Scorer {
+    /// What is known of a job when it is submitted.
+    fn traits<'a>(&self, session: &'a Session<ArrivingWorld>, job: JobId) -> JobTraits<'a> {
+        let bound = &session.engine.state.bound;
+        let traits = JobTraits::of(bound.job(job), &bound.names, bound.best_speed(job));
+        let is_unsaid = self.unsaid.contains(&session.world.numbers()[job.index()]);
+        JobTraits { estimate_seconds: traits.estimate_seconds.filter(|_| !is_unsaid), ..traits }
+    }
+
     /// Takes in what happened: ends teach, and starts close forecasts.
     fn learn(&mut self, session: &Session<ArrivingWorld>, told: &[Event]) {
         let state = &session.engine.state;
@@ -127,14 +140,14 @@ impl Scorer {
                     let number = session.world.numbers()[job.index()];
                     for mut outcome in self.open.remove(&number).unwrap_or_default() {
                         outcome.start = event.time_ns;
-                        if let Some(drawn) = outcome.drawn {
-                            self.calibration.learn(outcome.made_at, drawn, outcome.start);
+                        if let (Some(drawn), Some(corrected)) = (outcome.drawn, outcome.said) {
+                            self.calibration.learn(&Said { made_at: outcome.made_at, drawn, corrected }, outcome.start);
                         }
                         self.done.push(outcome);
                     }
                 }
                 EventKind::Admitted { job, request } if self.options.arrivals => {
-                    let belief = self.lengths.belief(&traits(session, *job));
+                    let belief = self.lengths.belief(&self.traits(session, *job));
                     let length = RunLength { belief, limit_seconds: None };
                     let number = session.world.numbers()[job.index()];
                     self.recent.came(number, event.time_ns, (**request).clone(), length, state.bound.best_speed(*job));
@@ -143,7 +156,7 @@ impl Scorer {
                     let done = state.jobs[job.index()].done;
                     let (number, attained) =
                         (session.world.numbers()[job.index()], done.at_speed(state.bound.best_speed(*job)).seconds());
-                    self.lengths.ended(number, &traits(session, *job), attained);
+                    self.lengths.ended(number, &self.traits(session, *job), attained);
                     self.recent.ended(number, done);
                 }
                 _ => {}
@@ -184,14 +197,14 @@ impl Scorer {
     fn forecast_jobs(&mut self, session: &Session<ArrivingWorld>, due: &[JobId], fresh: usize) {
         let fork = self.fork(session);
         let forecasts = fork.starts_of(due, &self.options.forecast, &|| true);
-        let (if_next, by_limits) = (simpler::if_next(&fork, due), simpler::by_limits(&fork, due));
+        let (if_next, by_limits) = (simpler::if_next(&fork, due), simpler::by_limits(&fork, due, &self.unsaid));
         for (place, forecast) in forecasts.iter().enumerate() {
             let drawn = (|| Some([forecast.start_p10?, forecast.start_p50?, forecast.start_p90?]))();
             self.open.entry(forecast.number).or_default().push(Outcome {
                 number: forecast.number,
                 made_at: fork.now,
                 is_first: place < fresh,
-                said: drawn.map(|drawn| self.calibration.corrected(fork.now, drawn)),
+                said: drawn.map(|drawn| self.calibration.said(fork.now, drawn).corrected),
                 drawn,
                 if_next: if_next[place],
                 by_limits: by_limits[place],
@@ -207,12 +220,12 @@ impl Scorer {
         let active = (0..state.jobs.len()).filter(|row| !state.jobs[*row].phase.is_over()).map(JobId::from_index);
         for job in active.clone().filter(|job| state.jobs[job.index()].phase.has_gpus()) {
             let attained = work_done(&state.jobs[job.index()], now).at_speed(state.bound.best_speed(job)).seconds();
-            self.lengths.ran(numbers[job.index()], &traits(session, job), attained);
+            self.lengths.ran(numbers[job.index()], &self.traits(session, job), attained);
             self.recent.ran(numbers[job.index()], attained);
         }
         let mut lengths = vec![RunLength { belief: LengthBelief::Unknown, limit_seconds: None }; state.jobs.len()];
         for job in active {
-            lengths[job.index()].belief = self.lengths.belief(&traits(session, job));
+            lengths[job.index()].belief = self.lengths.belief(&self.traits(session, job));
         }
         Fork {
             engine: session.engine.clone(),

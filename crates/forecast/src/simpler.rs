@@ -4,7 +4,7 @@ use crate::lengths::LengthBelief;
 use crate::starts::Fork;
 use rota_core::event::EventKind;
 use rota_core::{End, Event, JobId, Phase, Time};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The time limit of jobs whose users gave neither estimate nor limit.
 const LIMIT_SECONDS: f64 = 86_400.0;
@@ -22,7 +22,8 @@ pub fn if_next(fork: &Fork, jobs: &[JobId]) -> Vec<Option<Time>> {
     let mut few = fork.clone();
     let waiting =
         fork.engine.state.jobs.iter().enumerate().filter(|(_, job)| matches!(job.phase, Phase::Waiting | Phase::Blocked));
-    let others = waiting.map(|(row, _)| JobId::from_index(row)).filter(|row| !first_of.values().any(|first| first == row));
+    let firsts = first_of.values().copied().collect::<HashSet<_>>();
+    let others = waiting.map(|(row, _)| JobId::from_index(row)).filter(|row| !firsts.contains(row));
     others.for_each(|row| withdraw(&mut few, row));
     let mut starts = HashMap::new();
     for (shape, job) in &first_of {
@@ -37,8 +38,9 @@ fn withdraw(fork: &mut Fork, job: JobId) {
     fork.engine.record(&Event::at(fork.now, EventKind::ended(job, End::Cancelled)));
 }
 
-/// When each job would start if jobs were backfilled as they came and each took the time that its user gave.
-pub fn by_limits(fork: &Fork, jobs: &[JobId]) -> Vec<Option<Time>> {
+/// When each job would start if jobs were backfilled as they came and each took the time that its user gave. The users of the jobs `unsaid`,
+/// by number, gave none.
+pub fn by_limits(fork: &Fork, jobs: &[JobId], unsaid: &HashSet<u64>) -> Vec<Option<Time>> {
     let mut limited = fork.clone();
     if let Ok(backfill) = rota_policy::build(BACKFILL) {
         limited.engine.set_policy(backfill);
@@ -47,7 +49,8 @@ pub fn by_limits(fork: &Fork, jobs: &[JobId]) -> Vec<Option<Time>> {
     for (row, length) in limited.lengths.iter_mut().enumerate() {
         let job = JobId::from_index(row);
         let estimate = bound.job(job).estimate.map(|span| span.at_speed(bound.best_speed(job)).seconds());
-        length.limit_seconds = Some(estimate.unwrap_or(LIMIT_SECONDS));
+        let is_unsaid = fork.numbers.get(row).is_some_and(|number| unsaid.contains(number));
+        length.limit_seconds = Some(estimate.filter(|_| !is_unsaid).unwrap_or(LIMIT_SECONDS));
         length.belief = LengthBelief::Estimated(f64::MAX);
     }
     limited.median_starts(jobs)

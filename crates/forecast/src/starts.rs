@@ -96,7 +96,7 @@ struct Seen {
 struct Luck {
     own: RandomStream,
     shared: RandomStream,
-    /// The part that does.
+    /// The part of a user's jobs that share their luck.
     alike: f64,
 }
 
@@ -136,7 +136,7 @@ impl Fork {
             let length = self.lengths.get(index);
             let chance = chance(self.numbers.get(index).copied().unwrap_or_default(), bound.job(job), length);
             let total = length.and_then(|length| length.total(attained, chance));
-            let work = total.map_or(FOR_EVER, |seconds| {
+            let work = total.map_or(FOR_EVER.work_at_speed(best.max(1.0)), |seconds| {
                 let work = Span::from_seconds(seconds).unwrap_or(FOR_EVER).work_at_speed(best);
                 work.max(done).max(Span(1))
             });
@@ -155,6 +155,11 @@ impl Fork {
     /// The engine of the fork, where every length is the middle of what is believed.
     pub fn with_median_lengths(&self) -> Engine {
         self.drawn(|_, _, _| 0.5)
+    }
+
+    /// Nothing later than this is looked at: only jobs of unknown length are left then.
+    pub(crate) fn horizon(&self) -> Time {
+        self.now + Span(FOR_EVER.0 / 2)
     }
 
     /// A session that runs this fork forward.
@@ -233,7 +238,7 @@ impl Fork {
         let place = self.places(waiting);
         let mut run = Run::new(self, &place, waiting.len());
         run.decisions_max = DRAW_DECISIONS_MAX;
-        run.go(self.session(self.drawn(|_, _, _| 0.5), Arc::new([])));
+        run.go(self.session(self.with_median_lengths(), Arc::new([])));
         run.seen.iter().map(|seen| seen.start).collect()
     }
 
@@ -322,8 +327,10 @@ struct Run<'a> {
     place: &'a [usize],
     seen: Vec<Seen>,
     left: usize,
-    /// The job that had each GPU last, by number.
-    left_by: Vec<Option<u64>>,
+    /// The job that had each GPU last.
+    left_by: Vec<Option<JobId>>,
+    /// When each job last left its GPUs, by row.
+    left_at: Vec<Time>,
     numbers: &'a [u64],
     horizon: Time,
     decisions_max: u64,
@@ -334,16 +341,17 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(fork: &'a Fork, place: &'a [usize], waiting: usize) -> Self {
         let mut left_by = vec![None; fork.engine.state.bound.cluster.gpus.len()];
-        for (state, number) in fork.engine.state.jobs.iter().zip(&fork.numbers) {
-            state.gpus.iter().for_each(|gpu| left_by[gpu.index()] = Some(*number));
+        for (row, state) in fork.engine.state.jobs.iter().enumerate() {
+            state.gpus.iter().for_each(|gpu| left_by[gpu.index()] = Some(JobId::from_index(row)));
         }
         Self {
             place,
             seen: vec![Seen::default(); waiting],
             left: waiting,
             left_by,
+            left_at: vec![fork.now; fork.engine.state.jobs.len()],
             numbers: &fork.numbers,
-            horizon: fork.now + Span(FOR_EVER.0 / 2),
+            horizon: fork.horizon(),
             decisions_max: u64::MAX,
             is_wanted: &|| true,
         }
@@ -374,15 +382,25 @@ impl<'a> Run<'a> {
                     && seen.start.is_none()
                 {
                     seen.start = Some(event.time_ns);
-                    seen.after = gpus.iter().filter_map(|gpu| self.left_by[gpu.index()]).next_back();
+                    // A gang waited for the job that left last.
+                    let left = gpus.iter().filter_map(|gpu| self.left_by[gpu.index()]);
+                    let last = left.max_by_key(|row| self.left_at.get(row.index()));
+                    seen.after = last.and_then(|row| self.numbers.get(row.index()).copied());
                     self.left -= 1;
                 }
                 // Whoever gets these GPUs next waits for this job.
                 for gpu in gpus {
-                    self.left_by[gpu.index()] = self.numbers.get(job.index()).copied();
+                    self.left_by[gpu.index()] = Some(*job);
                 }
             }
-            EventKind::Ended { job, end, .. } if end.is_over() => {
+            EventKind::Ended { job, end, .. } => {
+                if job.index() >= self.left_at.len() {
+                    self.left_at.resize(job.index() + 1, event.time_ns);
+                }
+                self.left_at[job.index()] = event.time_ns;
+                if !end.is_over() {
+                    return;
+                }
                 let place = self.place.get(job.index()).copied().unwrap_or(usize::MAX);
                 if let Some(seen) = self.seen.get_mut(place) {
                     seen.end = Some(event.time_ns);

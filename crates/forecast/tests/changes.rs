@@ -210,7 +210,7 @@ fn a_new_job_is_told_when_it_starts_and_where_it_is_done_first() {
     let request = NewJob { gpu_types: Vec::new(), ..draw(&mut stream, fork.now) };
     let request = NewJob { job: Job { gpus: 1, share: MilliGpu::WHOLE, memory_mib: 0, ..request.job }, ..request };
     let wanted = ChangeOptions { wants_types: true, ..options(&|| true) };
-    let changes = fork.changes(&Subject::New(Box::new(request), length), &wanted);
+    let changes = fork.changes(&Subject::New { request: Box::new(request), after: Vec::new(), length }, &wanted);
     assert!(changes.start.is_some_and(|start| start >= fork.now) && changes.end > changes.start, "{changes:?}");
     assert_eq!(changes.by_type.len(), 2, "{changes:?}");
     assert!(changes.by_type[0].2 <= changes.by_type[1].2, "{changes:?}");

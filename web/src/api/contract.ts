@@ -15,6 +15,7 @@ export type Job = Schemas["Job"];
 export type Group = Schemas["Group"];
 export type GroupDetail = Schemas["GroupDetail"];
 export type Prediction = Schemas["Prediction"];
+export type EarlierPredictions = Schemas["EarlierPredictions"];
 export type Predictions = Schemas["Predictions"];
 
 export type Scope = "worker" | "read" | "submit" | "admin";

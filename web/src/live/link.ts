@@ -5,7 +5,20 @@ import { batch } from "@preact/signals";
 import { call, isAbort, Problem, session } from "../api/client";
 import type { Explanation, Job, Predictions, Status } from "../api/contract";
 import { listen } from "../api/stream";
-import { changes, ended, expected, forgetAll, jobs, link, looks, now, predictions, recordGauges, status } from "./store";
+import {
+  changes,
+  earlierPredictions,
+  ended,
+  expected,
+  forgetAll,
+  jobs,
+  link,
+  looks,
+  now,
+  predictions,
+  recordGauges,
+  status,
+} from "./store";
 
 const LOOK_MS = 2_000;
 const TOGETHER_MS = 250;
@@ -153,13 +166,16 @@ async function askExpected(stop: AbortSignal): Promise<void> {
   try {
     const said = await call<Predictions>("predictions", { signal: stop });
     for (const job of said.jobs) if (job.start_p50) found.set(job.id, job.start_p50);
-    if (!stop.aborted) predictions.value = said.jobs;
+    if (!stop.aborted) {
+      predictions.value = said.jobs;
+      earlierPredictions.value = said.earlier ?? null;
+    }
     const waiting = (jobs.peek() ?? [])
       .filter((job) => job.state === "waiting" && !job.start_p50 && !found.has(job.id))
       .slice(0, EXPECTED_ASKED);
     for (const job of waiting) {
       const said = await call<Explanation>(`jobs/${job.id}/explain`, { signal: stop });
-      found.set(job.id, said.earliest_start ?? null);
+      found.set(job.id, said.start_p50 ?? null);
     }
   } catch {
     // A job that ended meanwhile, or a daemon that is away: the next look asks again.

@@ -1,7 +1,7 @@
 // What the page knows of the daemon, as signals. Only `live/link.ts` writes them; everything is bounded, however long the page is open.
 
 import { signal } from "@preact/signals";
-import type { Gpu, Job, Prediction, Status } from "../api/contract";
+import type { EarlierPredictions, Gpu, Job, Prediction, Status } from "../api/contract";
 import { Ring } from "../logic/ring";
 
 export type LinkState = "connecting" | "live" | "reconnecting";
@@ -18,6 +18,8 @@ export const ended = signal<Job[]>([]);
 export const expected = signal<ReadonlyMap<number, string | null>>(new Map());
 /** When waiting jobs are expected to start and to end, in the order of their starts. */
 export const predictions = signal<readonly Prediction[]>([]);
+/** How the starts that were predicted earlier turned out; null while too few jobs have started. */
+export const earlierPredictions = signal<EarlierPredictions | null>(null);
 /** Grows with every event, at most a few times a second: whoever shows something else than the above looks again. */
 export const changes = signal(0);
 /** Grows with every look at the gauges. */
@@ -63,5 +65,6 @@ export function forgetAll(): void {
   ended.value = [];
   expected.value = new Map();
   predictions.value = [];
+  earlierPredictions.value = null;
   rings.clear();
 }

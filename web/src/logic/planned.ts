@@ -1,8 +1,9 @@
 // What is expected to the right of now: waiting jobs at the starts that the daemon predicts, running jobs until their expected ends.
 // The daemon says when a job starts and not on which GPUs; the GPUs here are those that are free first among those it may have.
 
-import type { Job, Prediction, TimelineBar, TimelineGpu } from "../api/contract";
+import type { EarlierPredictions, Job, Prediction, TimelineBar, TimelineGpu } from "../api/contract";
 import { RUNS } from "../api/contract";
+import { duration } from "./format";
 
 export interface Plan {
   job: number;
@@ -46,6 +47,13 @@ export function restOf(bars: readonly TimelineBar[], jobs: readonly Job[], now: 
     }
   }
   return plans;
+}
+
+/** How the starts that were predicted earlier turned out, in words. */
+export function turnedOut(earlier: EarlierPredictions): string {
+  const inside = Math.round(100 * earlier.coverage_p10_p90);
+  const jobs = `Of the last ${earlier.jobs} jobs whose start was predicted, ${inside} % started between two such times`;
+  return `${jobs}, and half of them within ${duration(earlier.error_median_s)} of the expected one.`;
 }
 
 /** Waiting jobs, each on the GPUs that are free first. */

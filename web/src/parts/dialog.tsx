@@ -22,17 +22,25 @@ export function ask(asked: Omit<Question, "amount" | "isGrave"> & { amount?: num
 
 export function Modal(props: { label: string; onClose(): void; children: ComponentChildren; class?: string }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const onClose = useRef(props.onClose);
+  onClose.current = props.onClose;
   useEffect(() => {
     const shown = dialog.current;
-    shown?.showModal();
-    return () => shown?.close();
+    if (!shown) return;
+    const closed = () => onClose.current();
+    shown.addEventListener("close", closed);
+    shown.showModal();
+    // The browser reports `close` a moment later. By then the same dialog may be open again, and must stay open.
+    return () => {
+      shown.removeEventListener("close", closed);
+      shown.close();
+    };
   }, []);
   return (
     <dialog
       ref={dialog}
       class={props.class}
       aria-label={props.label}
-      onClose={props.onClose}
       onClick={(event) => event.target === dialog.current && props.onClose()}
       onKeyDown={(event) => event.stopPropagation()}
     >

@@ -1,8 +1,17 @@
 //! Options of `rota predict`.
 
+use super::numbers::seconds;
 use crate::live::args::StateArgs;
 use clap::Args;
 use std::path::PathBuf;
+
+/// Reads the number of a job.
+fn job_number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| match text.strip_prefix("group:") {
+        Some(_) => format!("give the numbers of jobs, such as 17; `rota show {text}` lists the jobs of the group"),
+        None => "give the number of a job, such as 17; `rota predict` alone lists all that wait".to_owned(),
+    })
+}
 
 /// `rota predict`.
 #[derive(Args)]
@@ -12,11 +21,12 @@ Examples:
   rota predict 17                       the same for one job
   rota predict --score                  how good they would have been for this site's own jobs
   rota predict --score --trace jobs.csv --cluster a100:8 --policy fcfs    the same for a trace")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct PredictArgs {
     #[command(flatten)]
     pub state: StateArgs,
     /// The jobs; all that wait if not given
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = job_number)]
     pub ids: Vec<u64>,
     /// Replay past jobs, predict their starts on the way, and say how often the predictions held
     #[arg(long, conflicts_with = "ids")]
@@ -27,17 +37,23 @@ pub struct PredictArgs {
     /// With --trace: the GPUs, as for `rota sim`
     #[arg(long, value_name = "SPEC", requires = "trace")]
     pub cluster: Option<String>,
-    /// With --score: the policy; the one in force if not given
+    /// With --trace: its format; found by its content if not given
+    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    pub format: Option<String>,
+    /// With --trace: leave out lines and jobs that cannot be used, and say how many
+    #[arg(long, requires = "trace")]
+    pub skip_bad: bool,
+    /// With --score: the policy. If not given, the one in force on this machine's queue, or `lag-match` for a trace
     #[arg(long, value_name = "P", requires = "score")]
     pub policy: Option<String>,
     /// With --score: predict every so-many-th job that has to wait
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "score", value_parser = clap::value_parser!(u32).range(1..))]
     pub every: u32,
     /// With --score: predict those jobs again every so many seconds while they wait; 0 for never
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, requires = "score", value_parser = seconds)]
     pub again: f64,
     /// With --score: how often lengths are drawn for one prediction
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "score", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub draws: u32,
     /// With --score: predict as if no more jobs came
     #[arg(long, requires = "score")]
@@ -49,7 +65,7 @@ pub struct PredictArgs {
     #[arg(long, value_name = "N", default_value_t = 8, requires = "cluster", value_parser = clap::value_parser!(u32).range(1..))]
     pub gpus_per_node: u32,
     /// With --score: what a job loses whenever it is started again
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "score")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "score", value_parser = seconds)]
     pub restart_cost: f64,
     /// Print JSON
     #[arg(long)]

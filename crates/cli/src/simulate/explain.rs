@@ -5,7 +5,6 @@ use crate::args::SimArgs;
 use crate::inputs::sim_options;
 use crate::simulate::sim::build_policy;
 use rota_core::{Bound, JobId};
-use rota_engine::State;
 use rota_engine::explain::{GpuBlocker, WaitReason};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -51,7 +50,7 @@ pub fn waits_of(args: &SimArgs, bound: &Arc<Bound>, job: u32) -> anyhow::Result<
         if state.jobs[job as usize].phase.is_over() {
             break;
         }
-        let reason = state.why_waiting(id).iter().map(|reason| say(reason, state, id)).collect::<Vec<_>>().join("; ");
+        let reason = state.why_waiting(id).iter().map(|reason| say(reason, bound.shape(id).gpus)).collect::<Vec<_>>().join("; ");
         if reason.is_empty() {
             continue;
         }
@@ -78,19 +77,18 @@ pub fn describe(waits: &JobWaits) -> String {
     text
 }
 
-/// A reason in words.
-fn say(reason: &WaitReason, state: &State, job: JobId) -> String {
-    let gpus = state.bound.shape(job).gpus;
+/// The reason why a job that needs so many GPUs waits, in words.
+fn say(reason: &WaitReason, gpus: u32) -> String {
     match reason {
         WaitReason::Held => "it is held".to_owned(),
         WaitReason::Dependencies(jobs) => format!("it waits for {}", named("job", jobs.iter().map(|job| job.0))),
         WaitReason::Drained => "nothing is started, because the queue is drained".to_owned(),
         WaitReason::Promised { gpus, after } => {
-            let leaving = named("job", after.iter().map(|job| job.0));
-            format!("{} is promised to it and is still held by {leaving}", named("GPU", gpus.iter().map(|gpu| gpu.0)))
+            let (promised, leaving) = (named("GPU", gpus.iter().map(|gpu| gpu.0)), named("job", after.iter().map(|job| job.0)));
+            format!("it has been promised {promised}, still held by {leaving}")
         }
         WaitReason::Order { free } => {
-            format!("{} would do, and jobs before it come first", named("GPU", free.iter().map(|gpu| gpu.0)))
+            format!("{} could be used, but jobs before it come first", named("GPU", free.iter().map(|gpu| gpu.0)))
         }
         WaitReason::Gpus { free, blocked } => {
             let mut text = format!(
@@ -120,7 +118,7 @@ fn causes(blocked: &[(rota_core::GpuId, GpuBlocker)]) -> Vec<(&'static str, usiz
             GpuBlocker::Taken(jobs) => ("taken", Some(jobs)),
             GpuBlocker::Memory { jobs, .. } => ("without enough memory left", Some(jobs)),
             GpuBlocker::Group(jobs) => ("shared by jobs of another group", Some(jobs)),
-            GpuBlocker::Slower(jobs) => ("where less would get done with it", Some(jobs)),
+            GpuBlocker::Slower(jobs) => ("where sharing would slow the jobs down too much", Some(jobs)),
         };
         let entry = causes.entry(cause).or_default();
         entry.0 += 1;
@@ -142,4 +140,28 @@ fn named(what: &str, numbers: impl ExactSizeIterator<Item = u32>) -> String {
     }
     let many = if count == 1 { "" } else { "s" };
     format!("{what}{many} {}", numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rota_core::GpuId;
+
+    #[test]
+    fn reasons_are_said_of_one_and_of_several() {
+        let (gpus, jobs) = (|ids: &[u32]| ids.iter().copied().map(GpuId).collect(), [JobId(3), JobId(5)]);
+        let promised = |ids: &[u32], after: &[JobId]| say(&WaitReason::Promised { gpus: gpus(ids), after: after.into() }, 1);
+        assert_eq!(promised(&[1, 2], &jobs), "it has been promised GPUs 1, 2, still held by jobs 3, 5");
+        assert_eq!(promised(&[1], &jobs[..1]), "it has been promised GPU 1, still held by job 3");
+        let order = WaitReason::Order { free: gpus(&[0, 4]) };
+        assert_eq!(say(&order, 2), "GPUs 0, 4 could be used, but jobs before it come first");
+        let blocked = vec![
+            (GpuId(1), GpuBlocker::Taken([JobId(3)].into_iter().collect())),
+            (GpuId(2), GpuBlocker::Slower([JobId(5)].into_iter().collect())),
+        ];
+        assert_eq!(
+            say(&WaitReason::Gpus { free: gpus(&[0]), blocked }, 2),
+            "needs 2 GPUs; 1 of 3 free; 1 taken (job 3); 1 where sharing would slow the jobs down too much (job 5)"
+        );
+    }
 }

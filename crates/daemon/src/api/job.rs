@@ -174,8 +174,14 @@ pub struct Explanation {
     pub reason: String,
     /// Everything that stands in its way.
     pub blockers: Vec<Blocker>,
-    /// The earliest start that is known, RFC 3339; null if none is.
+    /// The job starts before this moment with a chance of one in ten, RFC 3339; null if that is not known.
     pub earliest_start: Option<String>,
+    /// The job starts before this moment as likely as not.
+    #[serde(default)]
+    pub start_p50: Option<String>,
+    /// The job starts before this moment with a chance of nine in ten.
+    #[serde(default)]
+    pub start_p90: Option<String>,
     /// What keeps it waiting most, in words.
     #[serde(default)]
     pub cause: Option<String>,
@@ -187,7 +193,17 @@ pub struct Explanation {
 impl Explanation {
     /// The state of a job and why it is in it, and nothing more.
     pub fn plain(id: u64, state: JobState, reason: String) -> Self {
-        Self { id, state, reason, blockers: Vec::new(), earliest_start: None, cause: None, counterfactuals: Vec::new() }
+        Self {
+            id,
+            state,
+            reason,
+            blockers: Vec::new(),
+            earliest_start: None,
+            start_p50: None,
+            start_p90: None,
+            cause: None,
+            counterfactuals: Vec::new(),
+        }
     }
 }
 
@@ -215,8 +231,12 @@ pub struct Delay {
 
 /// What would become of a job that is not submitted. Times are RFC 3339, by the middle of what is believed of lengths; null where they
 /// are not known.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DryRun {
+    /// How many jobs the submit would make. What is said is about the first of them.
+    pub jobs: u32,
+    /// Why the start is not known, or why the job would not start by itself.
+    pub note: Option<String>,
     /// Whether the job would start at once.
     pub starts_now: bool,
     /// When it would start.

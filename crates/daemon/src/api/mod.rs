@@ -27,7 +27,7 @@ pub use past::{
     GpuName, GpuUse, Heatmap, HeatmapRow, JobPoint, JobSamples, NamedUse, Timeline, TimelineBar, Usage, Use, WastefulJob,
 };
 pub use policy::{PolicyChoice, PolicyParameter};
-pub use prediction::{Prediction, Predictions};
+pub use prediction::{EarlierPredictions, Prediction, Predictions};
 pub use simulation::{
     ScheduleBar, ScheduleBars, ScheduleEnd, Simulation, SimulationAsk, SimulationSource, SimulationStarted, SimulationState,
 };

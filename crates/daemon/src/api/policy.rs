@@ -55,8 +55,8 @@ impl From<&PolicyInfo> for PolicyChoice {
             knows_durations: match info.knows {
                 rota_policy::Knows::Nothing => "never",
                 rota_policy::Knows::ForReservations => "for reservations",
+                rota_policy::Knows::Durations if info.can_go_by_history() => "unless estimates=history",
                 rota_policy::Knows::Durations => "always",
-                rota_policy::Knows::DurationsOrHistory => "unless estimates=history",
             }
             .to_owned(),
         }

@@ -1,6 +1,7 @@
 //! Jobs that are submitted, and the answer. A field with its default value is left out where a job is written down.
 
 use crate::api::text::Text;
+use rota_core::DependencyCondition;
 use serde::{Deserialize, Serialize};
 use std::ops::Not;
 use std::sync::Arc;
@@ -15,6 +16,15 @@ pub enum AfterCondition {
     Ok,
     /// The dependency ended in any way.
     Any,
+}
+
+impl From<AfterCondition> for DependencyCondition {
+    fn from(condition: AfterCondition) -> Self {
+        match condition {
+            AfterCondition::Ok => Self::Ok,
+            AfterCondition::Any => Self::Any,
+        }
+    }
 }
 
 /// A job that must end first.

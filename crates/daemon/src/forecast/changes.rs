@@ -27,10 +27,14 @@ pub struct Candidate {
     pub request: NewJob,
     /// Its record, as it would be.
     pub record: JobRecord,
+    /// How many jobs the submit would make. The candidate is the first.
+    pub jobs: u32,
+    /// Why it would not start by itself: it would be held, or fail at once.
+    pub stays: Option<String>,
 }
 
 /// What would start a waiting job sooner.
-pub fn of_job(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16, id: u64) -> Vec<Counterfactual> {
+pub fn of_job(queue: &QueueFork, learned: &Learned, jobs_per_gpu: u16, id: u64) -> Vec<Counterfactual> {
     let Some(row) = queue.numbers.iter().position(|number| *number == id).map(JobId::from_index) else { return Vec::new() };
     if queue.engine.state.jobs.get(row.index()).is_none_or(|job| job.phase != Phase::Waiting) {
         return Vec::new();
@@ -40,10 +44,15 @@ pub fn of_job(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16, id: u
 }
 
 /// When a job would start that is not submitted, and what would start it sooner.
-pub fn of_candidate(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16, candidate: Candidate) -> DryRun {
+pub fn of_candidate(queue: &QueueFork, learned: &Learned, jobs_per_gpu: u16, candidate: Candidate) -> DryRun {
+    let jobs = candidate.jobs;
+    if candidate.stays.is_some() {
+        return DryRun { jobs, note: candidate.stays, ..DryRun::default() };
+    }
     let length = learned.length(&candidate.record);
     let is_unknown = length.is_unknown();
-    let subject = Subject::New(Box::new(candidate.request), length);
+    let after = candidate.record.spec.ask.after.iter().map(|after| (after.id, after.condition.into())).collect::<Vec<_>>();
+    let subject = Subject::New { request: Box::new(candidate.request), after, length };
     let changes = look(queue, learned, jobs_per_gpu, &subject, DRY_RUN_TIME_MAX);
     let when = |time: Time| rfc3339(queue.wall(time));
     // The end of a job whose length is not known is not known either.
@@ -55,6 +64,8 @@ pub fn of_candidate(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16,
     });
     let gpu_types = gpu_types.collect::<Vec<_>>();
     DryRun {
+        jobs,
+        note: changes.start.is_none().then(|| why_unknown(queue, &candidate.record)),
         starts_now: changes.start == Some(queue.now),
         start: changes.start.map(when),
         end: end(changes.end),
@@ -64,7 +75,19 @@ pub fn of_candidate(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16,
     }
 }
 
-fn look(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16, subject: &Subject, time_max: Duration) -> Changes {
+/// Why it is not known when a job would start that is not submitted.
+fn why_unknown(queue: &QueueFork, record: &JobRecord) -> String {
+    if queue.engine.state.is_drained {
+        return "the queue is drained: no job starts until `rota resume`".to_owned();
+    }
+    let awaits = record.spec.ask.after.iter().find(|after| queue.numbers.contains(&after.id));
+    match awaits {
+        Some(after) => format!("it would wait for job {}, and when that job ends is not known", after.id),
+        None => "it depends on jobs whose lengths are not known".to_owned(),
+    }
+}
+
+fn look(queue: &QueueFork, learned: &Learned, jobs_per_gpu: u16, subject: &Subject, time_max: Duration) -> Changes {
     // The thread's own time: on a busy machine a question gets the same answer.
     let began = thread_time();
     let types = queue.engine.state.bound.cluster.types.iter().map(|kind| kind.name.as_str());
@@ -73,7 +96,7 @@ fn look(queue: &QueueFork, learned: &mut Learned, jobs_per_gpu: u16, subject: &S
         gpu_types: types.filter(|name| *name != CPU).map(Into::into).collect(),
         share_by_memory: MilliGpu(MilliGpu::WHOLE.0 / jobs_per_gpu.max(1)),
         decisions_max: (1_000_000 / (waiting + 1)).clamp(DECISIONS_MIN, DECISIONS_MAX),
-        wants_types: matches!(subject, Subject::New(..)),
+        wants_types: matches!(subject, Subject::New { .. }),
         has_time: &|| thread_time().saturating_sub(began) < time_max,
     };
     queue.believed(learned).changes(subject, &options)

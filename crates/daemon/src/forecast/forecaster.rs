@@ -1,6 +1,6 @@
 //! The thread that makes forecasts. It takes at most about a tenth of one processor, and the queue never waits for it.
 
-use crate::api::{Prediction, Predictions};
+use crate::api::{EarlierPredictions, Prediction, Predictions};
 use crate::clock::rfc3339;
 use crate::forecast::changes::thread_time;
 use crate::forecast::fork::{QueueFork, wall_of};
@@ -13,7 +13,7 @@ use crate::store::Archive;
 use crate::store::record::JobRecord;
 use crate::view::board::Board;
 use rota_core::{Phase, Time};
-use rota_forecast::{Calibration, Forecast, ForecastOptions, Fork};
+use rota_forecast::{Calibration, Forecast, ForecastOptions, Fork, Said, TurnedOut};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const BUSY_EVERY: Duration = Duration::from_secs(5);
 /// While nothing happens, a forecast is made anew so often: jobs that run on are believed to be longer and longer.
 const RENEW_EVERY: Duration = Duration::from_secs(30);
+/// A forecast whose first start has passed without a start is made anew, but no sooner than this after it was made.
+const LATE_MIN: Duration = Duration::from_secs(2);
 /// The thread rests so many times as long as a forecast took.
 const REST: u32 = 9;
 /// Draws of one forecast end after so much time on a processor.
@@ -35,8 +37,8 @@ const TIME_MAX: Duration = Duration::from_secs(2);
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// A forecast is dropped when so many events, beside half as many as there are jobs, have made its copy of the queue old.
 const EVENTS_MAX: u64 = 500;
-/// Longer queues are not run forward: a copy of them takes memory, and a forecast minutes.
-pub const JOBS_MAX: usize = 10_000;
+/// Longer queues, counting the jobs that run, are not run forward: a copy of them takes memory, and a forecast minutes.
+pub const JOBS_MAX: usize = 12_000;
 /// The thread gives way to all others.
 const NICE: i32 = 10;
 
@@ -60,6 +62,7 @@ pub fn start(
             calibration: Calibration::default(),
             said: HashMap::new(),
         },
+        first_start: None,
     };
     std::thread::Builder::new().name("forecasts".to_owned()).spawn(move || forecaster.run()).map(drop)
 }
@@ -80,6 +83,8 @@ struct Forecaster {
     inbox: Sender<Message>,
     learned: SharedLearned,
     lessons: Lessons,
+    /// The time from the last forecast to the first start that it expects. When no job has started by then, it is made anew.
+    first_start: Option<Duration>,
 }
 
 /// What jobs taught beside their lengths.
@@ -89,8 +94,8 @@ struct Lessons {
     gpu_types: Vec<Box<str>>,
     recent: Recent,
     calibration: Calibration,
-    /// Jobs that wait: when their start was first said, and what was said before it was corrected.
-    said: HashMap<u64, (Time, [Time; 3])>,
+    /// What was first said of each job that waits.
+    said: HashMap<u64, Said>,
 }
 
 impl Lessons {
@@ -98,8 +103,8 @@ impl Lessons {
     fn take_in(&mut self, record: &JobRecord, learned: &mut Learned) {
         self.recent.take_in(record, &self.estimates, &self.gpu_types, learned);
         let Some(start) = record.started_at else { return };
-        if let Some((made_at, said)) = self.said.remove(&record.id) {
-            self.calibration.learn(made_at, said, Time(start));
+        if let Some(said) = self.said.remove(&record.id) {
+            self.calibration.learn(&said, Time(start));
         }
     }
 
@@ -109,12 +114,11 @@ impl Lessons {
             let (Some(low), Some(middle), Some(high)) = (forecast.start_p10, forecast.start_p50, forecast.start_p90) else {
                 continue;
             };
-            let said = [low, middle, high];
-            let corrected = self.calibration.corrected(fork.now, said);
+            let said = self.calibration.said(fork.now, [low, middle, high]);
             // The end moves with the start.
-            forecast.end_p50 = forecast.end_p50.map(|end| corrected[1] + end.since(middle));
-            [forecast.start_p10, forecast.start_p50, forecast.start_p90] = corrected.map(Some);
-            self.said.entry(forecast.number).or_insert((fork.now, said));
+            forecast.end_p50 = forecast.end_p50.map(|end| said.corrected[1] + end.since(middle));
+            [forecast.start_p10, forecast.start_p50, forecast.start_p90] = said.corrected.map(Some);
+            self.said.entry(forecast.number).or_insert(said);
         }
         // Jobs that were cancelled before they started teach nothing.
         let known = fork.numbers.iter().copied().collect::<HashSet<_>>();
@@ -135,7 +139,8 @@ impl Forecaster {
             let is_quiet = std::mem::replace(&mut looked, told) == told;
             let is_same = seen == Some(told);
             let pause = if is_same { RENEW_EVERY } else { BUSY_EVERY };
-            if (is_same || !is_quiet) && made_at.elapsed() < pause {
+            let is_late = is_quiet && is_same && self.first_start.is_some_and(|start| made_at.elapsed() >= start);
+            if (is_same || !is_quiet) && !is_late && made_at.elapsed() < pause {
                 continue;
             }
             let jobs = self.board.read().jobs.len();
@@ -180,12 +185,20 @@ impl Forecaster {
     fn forecast(&mut self, queue: QueueFork) {
         let (told, began, since) = (self.board.told(), thread_time(), Instant::now());
         let types = queue.engine.state.bound.cluster.types.iter().map(|kind| kind.name.as_str());
+        let is_first = self.lessons.gpu_types.is_empty();
         self.lessons.gpu_types = types.filter(|name| *name != CPU).map(Box::from).collect();
-        self.read_ended();
+        // Later, jobs that ended since the queue was copied are read before the next copy: here they still run.
+        if is_first {
+            self.read_ended();
+        }
         let lengths = {
             let mut learned = self.learned.lock();
             queue.records.iter().flatten().for_each(|record| self.lessons.take_in(record, &mut learned));
-            queue.lengths(&mut learned)
+            for (record, seconds) in queue.running() {
+                learned.ran(record, seconds);
+                self.lessons.recent.runs(record.id, seconds);
+            }
+            queue.lengths(&learned)
         };
         let recent = self.lessons.recent.pool(queue.now);
         let QueueFork { engine, pending, now, wall_ns, numbers, records, stop_time } = queue;
@@ -194,11 +207,16 @@ impl Forecaster {
         let is_wanted = || is_current(self.board.told() - told, records.len(), since.elapsed());
         let Some(mut forecasts) = fork.starts_while(&ForecastOptions::default(), &has_time, &is_wanted) else { return };
         self.lessons.calibrate(&fork, &mut forecasts);
+        let first = forecasts.iter().filter_map(|forecast| forecast.start_p50).min();
+        self.first_start = first.map(|start| Duration::from_nanos(start.since(now).0).max(LATE_MIN));
         let when = |time: Time| rfc3339(wall_of(time, now, wall_ns));
         let mut jobs = forecasts.iter().map(|forecast| prediction(&fork, &records, forecast, &when)).collect::<Vec<_>>();
         jobs.sort_by_key(|job| job.position);
         let learned_from = self.learned.lock().jobs();
-        self.board.predict(Predictions { made_at: Some(rfc3339(wall_ns)), learned_from, note: None, jobs });
+        let earlier = self.lessons.calibration.turned_out().map(|TurnedOut { jobs, coverage_p10_p90, error_median_s }| {
+            EarlierPredictions { jobs, coverage_p10_p90, error_median_s }
+        });
+        self.board.predict(Predictions { made_at: Some(rfc3339(wall_ns)), learned_from, earlier, note: None, jobs });
     }
 }
 
@@ -228,12 +246,26 @@ fn why_unknown(fork: &Fork, records: &Records, forecast: &Forecast) -> String {
     let state = &fork.engine.state;
     let row = fork.numbers.iter().position(|number| *number == forecast.number);
     let record = row.and_then(|row| records[row].as_deref());
-    let is_held = |record: &JobRecord| record.user_hold || record.quota_hold;
     if state.is_drained {
         return "not known: the queue is drained".to_owned();
     }
-    if record.is_some_and(is_held) {
+    if let Some(record) = record.filter(|record| record.quota_hold) {
+        return format!("not known: {} has as many GPUs as it may have at once", record.user);
+    }
+    if record.is_some_and(|record| record.user_hold) {
         return "not known: the job is held".to_owned();
+    }
+    // Its own turn comes after the jobs that it waits for, whatever keeps those.
+    let awaits = record.iter().flat_map(|record| &record.spec.ask.after).find_map(|after| {
+        let row = fork.numbers.iter().position(|number| *number == after.id)?;
+        Some((after.id, state.jobs[row].phase, records[row].as_deref()?))
+    });
+    if let Some((id, phase, awaited)) = awaits {
+        return match phase {
+            _ if awaited.user_hold => format!("not known: it waits for job {id}, which is held"),
+            phase if phase.has_gpus() => format!("not known until job {id}, for which it waits, ends"),
+            _ => format!("not known: it waits for job {id}, whose start is not known"),
+        };
     }
     match forecast.depends_on.as_slice() {
         [] if row.is_some_and(|row| state.jobs[row].phase == Phase::Blocked) => {

@@ -4,7 +4,8 @@ use crate::forecast::learned::Learned;
 use crate::machine::platform::Platform;
 use crate::queue::world::LiveWorld;
 use crate::store::record::JobRecord;
-use rota_core::{Span, Time};
+use rota_core::snapshot::work_done;
+use rota_core::{JobId, Span, Time};
 use rota_engine::{Engine, Pending, Session, World};
 use rota_forecast::{Fork, LengthBelief, RunLength};
 use std::sync::Arc;
@@ -34,25 +35,26 @@ impl QueueFork {
         wall_of(time, self.now, self.wall_ns)
     }
 
+    /// The records of jobs that run, and the seconds each has behind it on its best GPU type.
+    pub fn running(&self) -> impl Iterator<Item = (&JobRecord, f64)> {
+        let state = &self.engine.state;
+        let rows = self.records.iter().zip(&state.jobs).enumerate();
+        rows.filter(|(_, (_, job))| job.phase.has_gpus()).filter_map(|(row, (record, job))| {
+            let done = work_done(job, self.now).at_speed(state.bound.best_speed(JobId::from_index(row)));
+            Some((record.as_deref()?, done.seconds()))
+        })
+    }
+
     /// What is believed of the length of each job.
-    pub fn lengths(&self, learned: &mut Learned) -> Vec<RunLength> {
+    pub fn lengths(&self, learned: &Learned) -> Vec<RunLength> {
         let unknown = RunLength { belief: LengthBelief::Unknown, limit_seconds: None };
-        let mut lengths = Vec::with_capacity(self.records.len());
-        for (record, state) in self.records.iter().zip(&self.engine.state.jobs) {
-            let Some(record) = record else {
-                lengths.push(unknown.clone());
-                continue;
-            };
-            if state.phase.has_gpus() {
-                learned.ran(record, self.now.since(state.since).seconds());
-            }
-            lengths.push(learned.length(record));
-        }
-        lengths
+        let length =
+            |record: &Option<Arc<JobRecord>>| record.as_deref().map_or_else(|| unknown.clone(), |record| learned.length(record));
+        self.records.iter().map(length).collect()
     }
 
     /// Another copy, with what is believed of the length of each job.
-    pub fn believed(&self, learned: &mut Learned) -> Fork {
+    pub fn believed(&self, learned: &Learned) -> Fork {
         Fork {
             engine: self.engine.clone(),
             pending: self.pending,

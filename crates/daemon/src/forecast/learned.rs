@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The newest so many ended jobs teach; older ones say little about today.
 const JOBS_MAX: usize = 50_000;
 
+/// At most about so many classes of jobs are kept. The newest jobs alone make fewer.
+const CLASSES_MAX: usize = 20 * JOBS_MAX;
+
 /// What was learned, for the thread that makes forecasts and for requests.
 #[derive(Clone, Default)]
 pub struct SharedLearned(Arc<Mutex<Learned>>);
@@ -43,6 +46,15 @@ fn traits(record: &JobRecord) -> JobTraits<'_> {
     }
 }
 
+/// Seconds that an ended job ran, with those of earlier attempts that it went on from.
+pub fn ran_seconds(record: &JobRecord) -> Option<f64> {
+    // A wall clock that was set back says nothing about a length.
+    let last = u64::try_from(record.finished_ns? - record.started_ns?).ok()?;
+    let ask = &record.spec.ask;
+    let gpus = f64::from(ask.gpus.max(1)) * ask.share.unwrap_or(1.0).max(0.001);
+    Some((last as f64 + record.service_ns as f64 / gpus) / 1e9)
+}
+
 impl Learned {
     /// Ended jobs that taught so far.
     pub fn jobs(&self) -> u64 {
@@ -51,6 +63,10 @@ impl Learned {
 
     /// Reads the jobs that ended since this was last called, one at a time, and hands over each when it has taught.
     pub fn read(&mut self, archive: &Archive, mut each: impl FnMut(&mut Self, &JobRecord)) -> Result<(), StoreError> {
+        // Users who give each job a name of its own make classes without end: the newest jobs teach again from the beginning.
+        if self.lengths.history().classes() > CLASSES_MAX {
+            *self = Self::default();
+        }
         archive.ended_since(self.newest, JOBS_MAX, |record| {
             if self.at_newest.contains(&record.id) {
                 return;
@@ -65,31 +81,27 @@ impl Learned {
     }
 
     fn take_in(&mut self, record: &JobRecord) {
-        let (Some(started), Some(finished)) = (record.started_ns, record.finished_ns) else { return };
         if record.is_claim() {
             return;
         }
-        // A wall clock that was set back says nothing about a length.
-        let Ok(ran) = u64::try_from(finished - started) else { return };
-        let seconds = ran as f64 / 1e9;
-        match record.state {
-            JobState::Done | JobState::Failed => self.lengths.ended(record.id, &traits(record), seconds),
+        match (record.state, ran_seconds(record)) {
+            (JobState::Done | JobState::Failed, Some(seconds)) => self.lengths.ended(record.id, &traits(record), seconds),
             // Others ended it: it would have run on.
-            JobState::Cancelled => {
-                self.lengths.ran(record.id, &traits(record), seconds);
-                self.lengths.cut_off(record.id);
-            }
+            (JobState::Cancelled, Some(seconds)) => self.lengths.ran(record.id, &traits(record), seconds),
             _ => {}
+        }
+        self.lengths.cut_off(record.id);
+    }
+
+    /// A running job has so many seconds behind it. Nobody chose the length of a claim.
+    pub fn ran(&mut self, record: &JobRecord, seconds: f64) {
+        if !record.is_claim() {
+            self.lengths.ran(record.id, &traits(record), seconds);
         }
     }
 
-    /// A running job has run for so many seconds.
-    pub fn ran(&mut self, record: &JobRecord, seconds: f64) {
-        self.lengths.ran(record.id, &traits(record), seconds);
-    }
-
-    /// What is believed of a job's length. Nobody chose the length of a claim.
-    pub fn length(&mut self, record: &JobRecord) -> RunLength {
+    /// What is believed of a job's length.
+    pub fn length(&self, record: &JobRecord) -> RunLength {
         let belief = if record.is_claim() { LengthBelief::Unknown } else { self.lengths.belief(&traits(record)) };
         RunLength { belief, limit_seconds: record.spec.ask.time_limit_seconds }
     }

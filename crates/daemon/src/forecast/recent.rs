@@ -1,6 +1,6 @@
 //! The jobs that came lately, from which forecasts draw the jobs to come.
 
-use crate::forecast::learned::Learned;
+use crate::forecast::learned::{Learned, ran_seconds};
 use crate::queue::estimates::Estimates;
 use crate::store::record::JobRecord;
 use rota_core::{Job, MilliGpu, NewJob, Span, Time};
@@ -18,6 +18,8 @@ struct Came {
     length: Arc<RunLength>,
     /// How long it ran, if it is over.
     ran: Option<Span>,
+    /// The seconds it has behind it while it runs.
+    runs_seconds: f64,
 }
 
 /// Jobs that came lately, by number.
@@ -33,7 +35,7 @@ impl Recent {
         if record.is_claim() || ask.gpus == 0 {
             return;
         }
-        let ran = record.started_ns.zip(record.finished_ns).and_then(|(start, end)| u64::try_from(end - start).ok()).map(Span);
+        let ran = ran_seconds(record).and_then(Span::from_seconds);
         if let Some(known) = self.jobs.get_mut(&record.id) {
             known.ran = ran;
             return;
@@ -72,9 +74,16 @@ impl Recent {
         let newest = self.jobs.last_key_value().map(|(_, came)| came);
         let request = shared(newest.map(|came| &came.request), request);
         let length = shared(newest.map(|came| &came.length), length);
-        self.jobs.insert(record.id, Came { at: Time(record.arrived_at), request, length, ran });
+        self.jobs.insert(record.id, Came { at: Time(record.arrived_at), request, length, ran, runs_seconds: 0.0 });
         while self.jobs.len() > JOBS_MAX {
             self.jobs.pop_first();
+        }
+    }
+
+    /// A running job has so many seconds behind it: it is no short one.
+    pub fn runs(&mut self, number: u64, seconds: f64) {
+        if let Some(came) = self.jobs.get_mut(&number) {
+            came.runs_seconds = seconds;
         }
     }
 
@@ -83,8 +92,9 @@ impl Recent {
         let mut recent = RecentArrivals::default();
         for (number, came) in self.jobs.iter().filter(|(_, came)| came.at <= now) {
             recent.came(*number, came.at, Arc::clone(&came.request), Arc::clone(&came.length), 1.0);
-            if let Some(ran) = came.ran {
-                recent.ended(*number, ran);
+            match came.ran {
+                Some(ran) => recent.ended(*number, ran),
+                None => recent.ran(*number, came.runs_seconds),
             }
         }
         recent.pool(now)

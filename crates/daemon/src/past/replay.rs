@@ -1,10 +1,10 @@
 //! A replay: the past as the simulator can run it: jobs with their measured lengths, and the machine they ran on.
 
-use crate::api::{AfterCondition, Gpu, History, PastJob, PastRun, SchedulerSettings};
+use crate::api::{Gpu, History, PastJob, PastRun, SchedulerSettings};
 use rota_core::cluster::{Gpu as ClusterGpu, Node};
 use rota_core::{
-    Cluster, Dependency, DependencyCondition, End, Event, EventKind, GpuCatalog, GpuId, GpuList, GpuType, GpuTypeId, Job, JobId,
-    MilliGpu, NodeId, Span, Time, Workload,
+    Cluster, Dependency, End, Event, EventKind, GpuCatalog, GpuId, GpuList, GpuType, GpuTypeId, Job, JobId, MilliGpu, NodeId,
+    Span, Time, Workload,
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -104,10 +104,8 @@ fn end_of(job: JobId, run: &PastRun, is_last: bool) -> EventKind {
 
 /// The jobs that must end before this one, of those in the replay.
 fn dependencies(past: &PastJob, rows: &HashMap<u64, JobId>) -> Box<[Dependency]> {
-    let dependency = |after: &crate::api::After| {
-        let condition = if after.condition == AfterCondition::Ok { DependencyCondition::Ok } else { DependencyCondition::Any };
-        Some(Dependency { job: *rows.get(&after.id)?, condition })
-    };
+    let dependency =
+        |after: &crate::api::After| Some(Dependency { job: *rows.get(&after.id)?, condition: after.condition.into() });
     past.ask.after.iter().filter_map(dependency).collect()
 }
 

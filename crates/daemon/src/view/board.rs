@@ -2,6 +2,7 @@
 
 use crate::access::tokens::Tokens;
 use crate::api;
+use crate::clock::{rfc3339, wall_ns};
 use crate::store::record::JobRecord;
 use crate::view::recent_ends::RecentEnds;
 use crate::watchmen::clients::Clients;
@@ -182,8 +183,8 @@ impl View {
         }
         let free = self.free_gpus(ask);
         // A promise is the latest start by what users said; what is expected goes by what jobs did.
-        let expected = self.prediction(record.id).map(|expected| expected.start_p50.clone());
-        let start = expected.unwrap_or_else(|| self.promises.get(&record.id).map(|at| crate::clock::rfc3339(*at)));
+        let expected = self.prediction(record.id).map(|expected| expected.start_p50);
+        let start = expected.unwrap_or_else(|| self.promises.get(&record.id).map(|at| rfc3339(*at)));
         let promised = start.map(|at| format!("; starts about {at}"));
         let memory = ask.memory_mib.map_or(String::new(), |memory| format!(" with {memory} MiB"));
         let engine = self.engine.as_ref().map_or_else(String::new, |said| format!("; {said}"));
@@ -216,17 +217,16 @@ impl View {
     }
 
     /// When a job is expected to start.
-    pub fn prediction(&self, id: u64) -> Option<&api::Prediction> {
-        self.predicted.get(&id).and_then(|place| self.predictions.jobs.get(*place))
+    pub fn prediction(&self, id: u64) -> Option<api::Prediction> {
+        let expected = self.predictions.jobs.get(*self.predicted.get(&id)?)?;
+        Some(expected.at(&rfc3339(wall_ns())))
     }
 
     /// What users see of a job.
     pub fn job(&self, record: &JobRecord, state_dir: &std::path::Path) -> api::Job {
         let mut job = record.view(state_dir, self.reason(record), None);
         if let Some(expected) = self.prediction(record.id).filter(|_| record.state == api::JobState::Waiting) {
-            job.start_p10.clone_from(&expected.start_p10);
-            job.start_p50.clone_from(&expected.start_p50);
-            job.start_p90.clone_from(&expected.start_p90);
+            (job.start_p10, job.start_p50, job.start_p90) = (expected.start_p10, expected.start_p50, expected.start_p90);
         }
         if let Some(measured) = self.measured.get(&record.id) {
             job.energy_wh = Some(measured.energy_joules / 3600.0);

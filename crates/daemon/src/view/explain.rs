@@ -73,9 +73,14 @@ impl<P: Platform> LiveWorld<P> {
             (_, None) => format!("{head}; it is about to start"),
             _ => texts,
         };
-        let earliest_start = self.board.read().prediction(id).and_then(|expected| expected.start_p10.clone());
+        let (earliest_start, start_p50, start_p90) = self
+            .board
+            .read()
+            .prediction(id)
+            .map(|expected| (expected.start_p10, expected.start_p50, expected.start_p90))
+            .unwrap_or_default();
         let cause = dominant(&blockers);
-        Ok(Explanation { blockers, earliest_start, cause, ..Explanation::plain(id, record.state, reason) })
+        Ok(Explanation { blockers, earliest_start, start_p50, start_p90, cause, ..Explanation::plain(id, record.state, reason) })
     }
 
     /// The holds on a job, in words.
@@ -195,7 +200,7 @@ impl<P: Platform> LiveWorld<P> {
             }
             GpuBlocker::Taken(jobs) => {
                 let other = self.record_at(jobs)?;
-                let until = self.believed_end(other).map(|at| format!(" until about {}", rfc3339(at)));
+                let until = self.believed_end(other).map(|at| format!(" until about {} by its estimate", rfc3339(at)));
                 let what = if other.is_claim() { "is claimed as job" } else { "runs job" };
                 (jobs, format!("{name} {what} {}{}", other.id, until.unwrap_or_default()))
             }

@@ -2,8 +2,9 @@
 
 import { call } from "../../api/client";
 import type { Counterfactual, Explanation } from "../../api/contract";
-import { changes, now } from "../../live/store";
+import { changes, earlierPredictions, now } from "../../live/store";
 import { duration, inLocalTime, moment, secondsBetween } from "../../logic/format";
+import { turnedOut } from "../../logic/planned";
 import { useAnswer } from "../../parts/answer";
 import { Loading, Trouble } from "../../parts/notice";
 
@@ -12,6 +13,12 @@ const delaysOf = (one: Counterfactual) =>
   one.delays.length === 0
     ? ""
     : `, and ${one.delays.map((delay) => `job ${delay.id} ${duration(Math.round(delay.seconds))} later`).join(", ")}`;
+
+/** The times between which the job most likely starts. */
+const between = (said: Explanation) =>
+  said.earliest_start && said.start_p90
+    ? `, most likely between ${moment(said.earliest_start, now.value)} and ${moment(said.start_p90, now.value)}`
+    : "";
 
 export function Why(props: { id: number }) {
   // Every few seconds: expected starts move without an event.
@@ -25,7 +32,7 @@ export function Why(props: { id: number }) {
       <Loading what="why it waits" />
     );
   }
-  const wait = secondsBetween(new Date(now.value).toISOString(), said.earliest_start ?? null);
+  const wait = secondsBetween(new Date(now.value).toISOString(), said.start_p50 ?? null);
   return (
     <section class="panel why" aria-label="why it waits">
       <h2>Why it waits</h2>
@@ -42,9 +49,10 @@ export function Why(props: { id: number }) {
         </ul>
       )}
       <p class="quiet-text">
-        {said.earliest_start
-          ? `Expected to start at ${moment(said.earliest_start, now.value)}${wait !== null && wait > 0 ? `, in ${duration(Math.round(wait))}` : ""}.`
+        {said.start_p50
+          ? `Expected to start at ${moment(said.start_p50, now.value)}${wait !== null && wait > 0 ? `, in ${duration(Math.round(wait))}` : ""}${between(said)}.`
           : "It is not known when it will start."}
+        {said.start_p50 && earlierPredictions.value && ` ${turnedOut(earlierPredictions.value)}`}
       </p>
       {said.counterfactuals && said.counterfactuals.length > 0 && (
         <>

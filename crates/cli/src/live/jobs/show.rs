@@ -69,8 +69,17 @@ pub fn explain(args: &JobArgs) -> anyhow::Result<()> {
     );
     lines.extend(why.blockers.iter().map(|blocker| format!("  {}: {}", blocker.kind, with_local_times(&blocker.text))));
     lines.extend(counterfactual_lines(&why.counterfactuals));
-    lines.extend(why.earliest_start.map(|at| format!("earliest start known: {}", clock_time(&at))));
+    if let Some(expected) = expected_start(&why) {
+        let otherwise = if why.counterfactuals.is_empty() { "expected to start" } else { "otherwise it is expected to start" };
+        lines.push(format!("{otherwise} {expected}"));
+    }
     output::print(&lines.join("\n"))
+}
+
+/// When a job is expected to start, in words; nothing if that is not known.
+pub fn expected_start(why: &Explanation) -> Option<String> {
+    let (low, middle, high) = (why.earliest_start.as_ref()?, why.start_p50.as_ref()?, why.start_p90.as_ref()?);
+    Some(format!("about {}, most likely between {} and {}", clock_time(middle), clock_time(low), clock_time(high)))
 }
 
 /// What would start a job sooner, in lines: first what starts it at once.

@@ -37,32 +37,43 @@ pub fn submit(args: &SubmitArgs) -> anyhow::Result<()> {
 
 /// Says what would become of the job.
 fn dry_run(client: &Client, args: &SubmitArgs) -> anyhow::Result<()> {
-    let told: DryRun = client.send(&hyper::Method::POST, "/api/v1/jobs/dry-run", &ask(args)?)?;
+    let ask = checked_ask(args)?;
+    let told: DryRun = client.send(&hyper::Method::POST, "/api/v1/jobs/dry-run", &ask)?;
     if args.json {
         return output::print_json(&told);
     }
-    let mut lines = vec![match &told.start {
+    let mut lines = Vec::new();
+    if told.jobs > 1 {
+        lines.push(format!("{} jobs would be submitted; this is about the first of them", told.jobs));
+    }
+    lines.push(match (&told.start, &told.note) {
         _ if told.starts_now => "it would start now".to_owned(),
-        Some(start) => format!("it would start about {}", clock_time(start)),
-        None => "when it would start is not known: it depends on jobs whose lengths are not known".to_owned(),
-    }];
+        (Some(start), _) => format!("it would start about {}", clock_time(start)),
+        (None, Some(note)) => format!("when it would start is not known: {note}"),
+        (None, None) => "when it would start is not known".to_owned(),
+    });
     lines.extend(told.end.as_deref().map(|end| format!("it would end about {}", clock_time(end))));
     lines.extend(counterfactual_lines(&told.counterfactuals));
     if let Some(first) = told.first_done.as_ref().filter(|_| told.gpu_types.len() > 1) {
         let on = |one: &TypeOutcome| Some(format!("{} about {}", one.gpu_type, clock_time(one.end.as_deref()?)));
         let ends = told.gpu_types.iter().filter_map(on).collect::<Vec<_>>().join(", ");
-        lines.push(format!("it is done first on {first} ({ends})"));
+        lines.push(format!("it would be done first on {first} ({ends})"));
     }
     output::print(&lines.join("\n"))
 }
 
 /// Sends what was typed to the daemon.
 pub fn send(client: &Client, args: &SubmitArgs) -> anyhow::Result<Submitted> {
+    client.send(&hyper::Method::POST, "/api/v1/jobs", &checked_ask(args)?)
+}
+
+/// What was typed, unless it cannot be meant.
+fn checked_ask(args: &SubmitArgs) -> anyhow::Result<Submit> {
     let ask = ask(args)?;
     for warning in sanity::check(&ask, args.force)? {
         output::remark(&format!("rota: {warning}"));
     }
-    client.send(&hyper::Method::POST, "/api/v1/jobs", &ask)
+    Ok(ask)
 }
 
 /// All of this process's environment.

@@ -6,36 +6,79 @@ use crate::args::PredictArgs;
 use crate::live::client::{Client, Failure};
 use crate::live::text::{clock_time, columns};
 use crate::output;
-use rota_daemon::api::{Prediction, Predictions};
+use crate::whatif::words::duration;
+use rota_daemon::api::{EarlierPredictions, JobState, Prediction, Predictions};
+
+/// What is said between the start of a daemon and its first forecast.
+const NOT_YET: &str = "no prediction has been made yet; try again in a few seconds";
 
 /// Runs the command.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     if args.score {
         return score::run(args);
     }
-    let expected: Predictions = Client::new(&args.state).get("/api/v1/predictions")?;
+    let client = Client::new(&args.state);
+    let expected: Predictions = client.get("/api/v1/predictions")?;
+    let nothing = why_nothing(&expected);
     let mut jobs = expected.jobs;
     if !args.ids.is_empty() {
         if let Some(id) = args.ids.iter().find(|id| !jobs.iter().any(|job| job.id == **id)) {
-            let text = format!("job {id} does not wait, or arrived a moment ago: `rota show {id}` says where it is");
-            return Err(anyhow::Error::new(Failure(text)));
+            // The daemon refuses a job that is not there.
+            let job: JobInBrief = client.get(&format!("/api/v1/jobs/{id}"))?;
+            return Err(anyhow::Error::new(Failure(nothing.unwrap_or_else(|| why_not(*id, job.state)))));
         }
         jobs.retain(|job| args.ids.contains(&job.id));
     }
     if args.json {
+        // An empty list alone would say that no job waits.
+        if let Some(why) = nothing {
+            output::remark(&why);
+        }
         return output::print_json(&jobs);
     }
     if jobs.is_empty() {
-        return output::print(expected.note.as_deref().unwrap_or("no job waits"));
+        return output::print(nothing.as_deref().unwrap_or("no job waits"));
     }
     let mut rows = vec![["ID", "PLACE", "STARTS ABOUT", "BETWEEN", "AND", "ENDS ABOUT", "AFTER"].map(str::to_owned).to_vec()];
     rows.extend(jobs.iter().map(row));
     output::print(&columns(&rows, output::table_width()))?;
+    let ended = expected.learned_from;
     output::remark(&format!(
-        "nine of ten starts come after the first time and nine of ten before the second; lengths are learned from {} ended jobs",
-        expected.learned_from
+        "nine of ten jobs start after BETWEEN, and nine of ten before AND; lengths are learned from {ended} ended job{}",
+        if ended == 1 { "" } else { "s" }
     ));
+    if let Some(earlier) = expected.earlier {
+        output::remark(&how_earlier_ones_were(&earlier));
+    }
     Ok(())
+}
+
+fn how_earlier_ones_were(earlier: &EarlierPredictions) -> String {
+    let EarlierPredictions { jobs, coverage_p10_p90, error_median_s } = *earlier;
+    format!(
+        "of the last {jobs} jobs whose start was predicted, {:.0} % started between the two, and half of them within {} of STARTS ABOUT",
+        100.0 * coverage_p10_p90,
+        duration(error_median_s)
+    )
+}
+
+/// Why nothing is predicted of any job, where that is so.
+fn why_nothing(expected: &Predictions) -> Option<String> {
+    expected.note.clone().or_else(|| expected.made_at.is_none().then(|| NOT_YET.to_owned()))
+}
+
+/// What is asked of a job that nothing is predicted of.
+#[derive(serde::Deserialize)]
+struct JobInBrief {
+    state: JobState,
+}
+
+/// Why nothing is predicted of one job.
+fn why_not(id: u64, state: JobState) -> String {
+    match state {
+        JobState::Waiting | JobState::Held => format!("job {id} arrived a moment ago; try again in a few seconds"),
+        _ => format!("job {id} does not wait: it is {}", state.word()),
+    }
 }
 
 fn row(job: &Prediction) -> Vec<String> {

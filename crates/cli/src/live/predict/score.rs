@@ -5,16 +5,18 @@ use crate::inputs;
 use crate::live::client::Client;
 use crate::live::past;
 use crate::output;
-use anyhow::Context;
+use crate::whatif::out_file::OutFile;
 use rota_core::{Bound, Span, ThroughputTable, Time};
-use rota_daemon::api::Status;
+use rota_daemon::api::{PastJob, Status};
 use rota_forecast::{Accuracy, ForecastOptions, Outcome, Score, ScoreOptions};
 use rota_sim::{Restart, SimOptions};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Scores and prints.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
-    let (bound, table, policy) = past_jobs(args)?;
+    let csv = args.csv.as_deref().map(OutFile::create).transpose()?;
+    let Past { bound, table, policy, without_estimate } = past_jobs(args)?;
     let restart = Restart { cost: Span::from_seconds(args.restart_cost).unwrap_or_default(), ..Restart::default() };
     let options = SimOptions { restart, ..SimOptions::default() };
     let score_options = ScoreOptions {
@@ -24,6 +26,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
         engine: options.engine(),
         stop_time: options.stop_time,
         arrivals: !args.no_arrivals,
+        without_estimate,
     };
     let bar = output::progress(bound.jobs.len() as u64, "jobs");
     bar.set_message("replaying");
@@ -32,24 +35,31 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     let outcomes =
         rota_forecast::score::replay(&bound, &table, configured, &score_options, &mut |arrived| bar.set_position(arrived as u64));
     bar.finish_and_clear();
-    if let Some(path) = &args.csv {
-        std::fs::write(path, table_of(&outcomes)).with_context(|| format!("cannot write `{}`", path.display()))?;
-    }
     let score = Score::of(&outcomes);
-    if args.json {
-        return output::print_json(&score);
+    let printed = if args.json { output::print_json(&score) } else { output::print(&describe(&score, &policy)) };
+    if let Some(file) = csv {
+        file.finish(&table_of(&outcomes))?;
     }
-    output::print(&describe(&score, &policy))
+    printed
 }
 
 /// The jobs, the speeds and the policy: of a trace, or of this site's past.
-fn past_jobs(args: &PredictArgs) -> anyhow::Result<(Arc<Bound>, ThroughputTable, String)> {
+struct Past {
+    bound: Arc<Bound>,
+    table: ThroughputTable,
+    policy: String,
+    /// The jobs whose users gave neither estimate nor limit, by label.
+    without_estimate: HashSet<Box<str>>,
+}
+
+fn past_jobs(args: &PredictArgs) -> anyhow::Result<Past> {
     if let (Some(trace), Some(cluster)) = (&args.trace, &args.cluster) {
         let table = inputs::load_table(None)?;
-        let loaded = inputs::load_trace(trace, &ReadArgs { format: None, skip_bad: false }, &table)?;
+        let loaded = inputs::load_trace(trace, &ReadArgs { format: args.format.clone(), skip_bad: args.skip_bad }, &table)?;
         let cluster = inputs::load_cluster(cluster, args.gpus_per_node)?;
-        let bound = inputs::bind(loaded.workload, cluster, &table, false)?;
-        return Ok((bound, table, args.policy.clone().unwrap_or_else(|| "lag-match".to_owned())));
+        let bound = inputs::bind(loaded.workload, cluster, &table, args.skip_bad)?;
+        let policy = args.policy.clone().unwrap_or_else(|| "lag-match".to_owned());
+        return Ok(Past { bound, table, policy, without_estimate: HashSet::new() });
     }
     let client = Client::new(&args.state);
     let status: Status = client.get("/api/v1/status")?;
@@ -57,9 +67,12 @@ fn past_jobs(args: &PredictArgs) -> anyhow::Result<(Arc<Bound>, ThroughputTable,
     for left_out in &replay.left_out {
         output::remark(left_out);
     }
+    // The daemon reckons with a length of its own where a user gave none.
+    let is_unsaid = |job: &&PastJob| job.ask.estimate_seconds.or(job.ask.time_limit_seconds).is_none();
+    let without_estimate = replay.jobs.iter().filter(is_unsaid).map(|job| job.job.id.to_string().into()).collect();
     let table = ThroughputTable::default();
     let bound = inputs::bind(replay.workload, replay.cluster, &table, true)?;
-    Ok((bound, table, args.policy.clone().unwrap_or(status.policy)))
+    Ok(Past { bound, table, policy: args.policy.clone().unwrap_or(status.policy), without_estimate })
 }
 
 /// Every prediction beside what happened. Times are seconds since the beginning of the trace; what is not known is left empty.
@@ -86,35 +99,43 @@ fn seconds(time: Option<Time>) -> String {
 fn describe(score: &Score, policy: &str) -> String {
     let (jobs, unknown) = (score.all.jobs, score.all.unknown);
     if jobs == 0 {
-        let why = if unknown > 0 {
-            format!("{unknown} predictions said that the start is not known yet, because too few jobs had ended")
-        } else {
-            "no job had to wait".to_owned()
+        let why = match unknown {
+            0 => "no job had to wait".to_owned(),
+            1 => "1 prediction said that the start is not known yet, because too few jobs had ended".to_owned(),
+            _ => format!("{unknown} predictions said that the start is not known yet, because too few jobs had ended"),
         };
         return format!("policy {policy}: nothing to compare: {why}");
     }
+    let predictions = if jobs == 1 { "prediction of a start" } else { "predictions of starts" };
     let mut lines = vec![
-        format!("policy {policy}: {jobs} predictions of starts ({unknown} more said that the start is not known yet)"),
+        format!("policy {policy}: {jobs} {predictions} ({unknown} more said that the start is not known yet)"),
         format!("{:35} {:>11} {:>15} {:>13}", "", "all", "at submission", "while waiting"),
     ];
     let columns = [&score.all, &score.at_submission, &score.while_waiting];
     for (name, figure) in FIGURES {
         let [all, first, later] = columns.map(figure);
-        lines.push(format!("{name:35} {all:>11} {first:>15} {later:>13}"));
+        let line = format!("{name:35} {all:>11} {first:>15} {later:>13}");
+        lines.push(line.trim_end().to_owned());
     }
     lines.join("\n")
 }
 
-/// A figure of some predictions, in words.
+/// A figure of some predictions, in words; blank where there is none.
 type Figure = fn(&Accuracy) -> String;
 
 /// The rows of the table.
 const FIGURES: [(&str, Figure); 7] = [
     ("predictions", |part| part.jobs.to_string()),
-    ("between p10 and p90 (80 % is right)", |part| format!("{:.1} %", 100.0 * part.coverage_p10_p90)),
-    ("median wait", |part| format!("{:.0} s", part.wait_median_s)),
-    ("p50 minus true start, median", |part| format!("{:.0} s", part.bias_s)),
-    ("error of p50, median", |part| format!("{:.0} s", part.error_median_s)),
-    ("error if it were next", |part| format!("{:.0} s", part.next_error_median_s)),
-    ("error of backfill by users' limits", |part| format!("{:.0} s", part.limits_error_median_s)),
+    ("between p10 and p90 (80 % is right)", |part| {
+        part.coverage_p10_p90.map(|coverage| format!("{:.1} %", 100.0 * coverage)).unwrap_or_default()
+    }),
+    ("median wait", |part| whole_seconds(part.wait_median_s)),
+    ("p50 minus true start, median", |part| whole_seconds(part.bias_s)),
+    ("error of p50, median", |part| whole_seconds(part.error_median_s)),
+    ("error if it were next", |part| whole_seconds(part.next_error_median_s)),
+    ("error of backfill by users' limits", |part| whole_seconds(part.limits_error_median_s)),
 ];
+
+fn whole_seconds(seconds: Option<f64>) -> String {
+    seconds.map(|seconds| format!("{seconds:.0} s")).unwrap_or_default()
+}

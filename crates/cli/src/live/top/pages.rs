@@ -129,9 +129,9 @@ fn job_page(app: &App, add: &mut impl FnMut(Tone, &str)) {
             why.blockers
                 .iter()
                 .for_each(|blocker| add(Tone::Plain, &format!("  {}: {}", blocker.kind, with_local_times(&blocker.text))));
-            if let Some(start) = &why.earliest_start {
+            if let Some(start) = &why.start_p50 {
                 let left = start.parse::<jiff::Timestamp>().map_or(0, |start| start.as_second() - app.now.as_second());
-                add(Tone::Plain, &format!("earliest start known: in {} ({})", short_time(left), with_local_times(start)));
+                add(Tone::Plain, &format!("expected to start in {} ({})", short_time(left), with_local_times(start)));
             }
         }
         Some((_, Err(problem))) => add(Tone::Alert, problem),

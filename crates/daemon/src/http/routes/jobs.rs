@@ -254,9 +254,16 @@ async fn explain(State(site): State<Arc<Site>>, caller: Caller, Path(id): Path<u
         why.counterfactuals = site
             .aside(move |site| {
                 let fork = site.fork();
-                Ok(fork.map(|fork| of_job(&fork, &mut site.learned.lock(), site.estimates.jobs_per_gpu, id)).unwrap_or_default())
+                Ok(fork.map(|fork| of_job(&fork, &site.learned.lock(), site.estimates.jobs_per_gpu, id)).unwrap_or_default())
             })
             .await?;
+        // A change is worth a word if it starts the job sooner than it is expected to start as it is.
+        let expected = why.start_p50.as_deref().and_then(|start| start.parse::<jiff::Timestamp>().ok());
+        let is_sooner = |change: &api::Counterfactual| {
+            let start = change.start.parse::<jiff::Timestamp>().ok();
+            change.is_now || start.zip(expected).is_none_or(|(start, expected)| start < expected)
+        };
+        why.counterfactuals.retain(is_sooner);
     }
     Ok(Json(why))
 }
@@ -275,7 +282,7 @@ async fn dry_run(State(site): State<Arc<Site>>, caller: Caller, Json(ask): Json<
     let busy = || Problem::from(Refusal::new(RefusalKind::Unavailable, "the queue is busy; try again"));
     let told = site.aside(move |site| {
         let fork = site.fork().ok_or_else(busy)?;
-        Ok(of_candidate(&fork, &mut site.learned.lock(), site.estimates.jobs_per_gpu, *candidate))
+        Ok(of_candidate(&fork, &site.learned.lock(), site.estimates.jobs_per_gpu, *candidate))
     });
     Ok(Json(told.await?))
 }

@@ -257,9 +257,10 @@ impl<P: Platform> LiveWorld<P> {
 
     /// What a submit would become, or why it would be refused. Of an array it is the first job.
     pub(crate) fn candidate(&mut self, ask: Submit, caller: &Caller, state: &State) -> Result<Candidate, Refusal> {
-        self.check_submit(&ask, caller)?;
+        let is_unmet = self.check_submit(&ask, caller)?;
         let mut specs = expand(ask, caller, self.config.limits.array_max)?;
         self.check_specs(&specs, &[], caller)?;
+        let jobs = specs.len() as u32;
         specs.truncate(1);
         let Some(mut spec) = specs.pop() else { return Err(Refusal::new(RefusalKind::BadInput, "the array has no job")) };
         spec.profile = spec.ask.memory_auto.then(|| class_of(&spec.ask, &self.config.sharing));
@@ -267,7 +268,16 @@ impl<P: Platform> LiveWorld<P> {
         let translator = Translator { machine: &self.devices.machine, estimates: &self.memory.estimates };
         let request = translator.new_job(&record, &self.rows, self.stamp());
         let request = request.ok_or_else(|| Refusal::new(RefusalKind::BadInput, "no GPU of this machine could take the job"))?;
-        Ok(Candidate { request, record })
+        let stays = if is_unmet {
+            Some("a job that it waits for did not end well: it would fail at once".to_owned())
+        } else if record.user_hold {
+            Some("it would be held until `rota release`".to_owned())
+        } else {
+            self.is_over_quota(&record, 0).then(|| {
+                format!("{} has as many GPUs as it may have at once: it would wait until other jobs of {0} end", record.user)
+            })
+        };
+        Ok(Candidate { request, record, jobs, stays })
     }
 
     /// Whether a job that is waited for has ended badly already. Jobs that never were cannot be waited for.

@@ -3,14 +3,13 @@
 //! The scheduler numbers jobs by rows and GPUs by their place in the cluster; the journal has numbers that are never given twice and
 //! UUIDs. An event is translated in one place, here, for a queue that runs and for one that is replayed after a restart.
 
-use crate::api::AfterCondition;
 use crate::machine::inventory::{CPU, Machine};
 use crate::memory::sharing::group_of;
 use crate::queue::estimates::Estimates;
 use crate::store::journal::{QueueEvent, SLOT, Stamp};
 use crate::store::record::JobRecord;
 use rota_core::event::EventKind;
-use rota_core::{Dependency, DependencyCondition, GpuId, GpuList, Hold, Job, JobId, MilliGpu, NewJob, Renumbering, Span, Time};
+use rota_core::{Dependency, GpuId, GpuList, Hold, Job, JobId, MilliGpu, NewJob, Renumbering, Span, Time};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -165,11 +164,8 @@ impl Translator<'_> {
             return None;
         }
         let only = ask.gpu_ids.iter().map(|index| self.machine.gpu_numbered(*index)).collect::<Option<Vec<_>>>()?;
-        let after = ask.after.iter().filter_map(|after| {
-            let condition =
-                if after.condition == AfterCondition::Ok { DependencyCondition::Ok } else { DependencyCondition::Any };
-            Some(Dependency { job: rows.of(after.id)?, condition })
-        });
+        let after =
+            ask.after.iter().filter_map(|after| Some(Dependency { job: rows.of(after.id)?, condition: after.condition.into() }));
         let job = Job {
             gpus: ask.gpus.max(1),
             share: MilliGpu(share),

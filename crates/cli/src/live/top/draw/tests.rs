@@ -116,13 +116,13 @@ fn enter_shows_what_stands_in_a_jobs_way() {
     hit(&mut app, &[KeyCode::Down, KeyCode::Enter]);
     let blocker =
         Blocker { kind: "gpu".to_owned(), text: "GPU 0 is held by job 17".to_owned(), gpu: Some(0), job: Some(17), pid: None };
-    let earliest_start = Some("2026-11-16T12:30:00Z".to_owned());
+    let start_p50 = Some("2026-11-16T12:30:00Z".to_owned());
     let plain = Explanation::plain(18, JobState::Waiting, "needs 1 GPU".to_owned());
-    let why = Explanation { blockers: vec![blocker], earliest_start, ..plain };
+    let why = Explanation { blockers: vec![blocker], start_p50, ..plain };
     app.take(News::Explained(18, Ok(why)));
     let rows = shown(&mut app, 80, 24);
     assert!(rows[1].starts_with("── job 18 · evaluate · waiting ──"), "{}", rows[1]);
-    let start = format!("earliest start known: in 30m ({})", with_local_times("2026-11-16T12:30:00Z"));
+    let start = format!("expected to start in 30m ({})", with_local_times("2026-11-16T12:30:00Z"));
     assert_eq!(rows[2..5], ["needs 1 GPU", "  gpu: GPU 0 is held by job 17", &start]);
     row(&rows, "command      python train.py");
 }

@@ -3,6 +3,7 @@
 mod arrays;
 mod crash;
 mod disk;
+mod dry_run;
 mod gavel;
 mod groups;
 mod jobs;
