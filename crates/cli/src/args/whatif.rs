@@ -2,7 +2,7 @@
 
 use super::ReadArgs;
 use super::numbers::{factor, seconds};
-use crate::live::args::StateArgs;
+use crate::live::args::{StateArgs, moment};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub enum SharingWord {
 Examples:
   rota whatif             this site's own jobs: the usual policies, more and fewer GPUs, more jobs
   rota whatif --policy lag-history --add a100:8 -o whatif.html
-  rota whatif --since 2026-11-01T00:00:00Z --remove node:1 --quota 8
+  rota whatif --since 2026-11-01 --remove node:1 --quota 8
   rota whatif --trace sacct.txt --cluster a100:32 --policy las --arrivals 1.2 --json
 
 Each --policy, --add, --remove, --arrivals, --quota, --sharing and --power-cap is one alternative to what really happened. With --together \
@@ -32,8 +32,8 @@ pub struct WhatIfArgs {
     /// The jobs of a trace (any known format, also `sacct -P`), in place of this site's own
     #[arg(long, value_name = "FILE", conflicts_with = "since", requires = "cluster")]
     pub trace: Option<PathBuf>,
-    /// Jobs that ended since this moment, RFC 3339; all if not given
-    #[arg(long, value_name = "TIME")]
+    /// Jobs that ended since this moment, as 7d (ago), yesterday, 2026-11-16 or 2026-11-16T18:00:00Z; all if not given
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     pub since: Option<String>,
     /// The GPUs that the jobs ran on, as for `rota sim`; this machine's if not given
     #[arg(long, value_name = "SPEC")]

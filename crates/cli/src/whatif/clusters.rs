@@ -1,5 +1,6 @@
 //! The same cluster with more or fewer GPUs.
 
+use super::words::counted;
 use anyhow::bail;
 use rota_core::cluster::{GPUS_MAX, Gpu, Node, Outage};
 use rota_core::{Cluster, GpuTypeId, NodeId};
@@ -67,7 +68,7 @@ pub fn with_fewer(cluster: &Cluster, spec: &str) -> anyhow::Result<Cluster> {
     for (_, name, count) in counts(spec, u32::MAX)? {
         if name == NODE {
             if count >= nodes {
-                bail!("`{spec}` takes {count} nodes from {nodes}; at least one must stay");
+                bail!("`{spec}` takes {} from {nodes}; at least one must stay", counted(count, "node"));
             }
             nodes -= count;
             stays[cluster.nodes[nodes].gpus.start as usize..].fill(false);

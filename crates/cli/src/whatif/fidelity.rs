@@ -50,13 +50,19 @@ pub fn fidelity(policy: &str, jobs: &[JobWaits]) -> Option<Fidelity> {
         jobs: jobs.len(),
         start_order: same_order(jobs),
         error_of_waits: (recorded > 0.0).then(|| errors.iter().sum::<f64>() / recorded),
-        error_median_s: at(&errors, 0.5),
+        error_median_s: median(&errors),
         error_p90_s: at(&errors, 0.9),
         bias_s: (replayed - recorded) / count,
         wait_mean_recorded_s: recorded / count,
         wait_mean_replayed_s: replayed / count,
         distribution_distance: distance(jobs),
     })
+}
+
+/// The middle value, or the mean of the middle two.
+fn median(sorted: &[f64]) -> f64 {
+    let (low, high) = ((sorted.len() - 1) / 2, sorted.len() / 2);
+    f64::midpoint(sorted[low], sorted[high])
 }
 
 fn at(sorted: &[f64], fraction: f64) -> f64 {
@@ -110,16 +116,15 @@ fn distance(jobs: &[JobWaits]) -> f64 {
         values
     };
     let (recorded, replayed) = (sorted(|job| job.recorded), sorted(|job| job.replayed));
-    let mut largest = 0_usize;
-    let mut below = 0;
-    for (index, wait) in recorded.iter().enumerate() {
-        if recorded.get(index + 1) == Some(wait) {
-            continue;
-        }
-        while replayed.get(below).is_some_and(|other| other <= wait) {
-            below += 1;
-        }
-        largest = largest.max((index + 1).abs_diff(below));
+    let (mut recorded, mut replayed) = (recorded.as_slice(), replayed.as_slice());
+    let mut largest = 0;
+    // Each step goes past one wait of either list. Once one list has ended, the difference only shrinks.
+    while let (Some(first), Some(second)) = (recorded.first(), replayed.first()) {
+        let wait = first.min(*second);
+        recorded = &recorded[recorded.partition_point(|value| *value <= wait)..];
+        replayed = &replayed[replayed.partition_point(|value| *value <= wait)..];
+        // Both lists have one wait a job, so that what is left differs as much as what is passed.
+        largest = largest.max(recorded.len().abs_diff(replayed.len()));
     }
     largest as f64 / jobs.len() as f64
 }
@@ -157,5 +162,26 @@ mod tests {
     fn nothing_recorded_is_no_fidelity() {
         assert_eq!(fidelity("fcfs", &[]), None);
         assert_eq!(fidelity("fcfs", &jobs(&[(0.0, 0.0)])).unwrap().error_of_waits, None);
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_of_errors_is_between_the_middle_two() {
+        let errors = |errors: &[f64]| jobs(&errors.iter().map(|error| (10.0, 10.0 + error)).collect::<Vec<_>>());
+        let median = |waits: Vec<JobWaits>| fidelity("fcfs", &waits).map(|found| found.error_median_s);
+        assert_eq!(median(errors(&[1.0, 9.0, 2.0, 4.0])), Some(3.0));
+        assert_eq!(median(errors(&[1.0, 9.0, 2.0])), Some(2.0));
+    }
+
+    #[test]
+    fn distributions_are_compared_at_the_waits_of_both() {
+        // The distance of the replay from the recording, and of the recording from the replay.
+        let apart = |starts: &[(f64, f64)]| {
+            let other_way = starts.iter().map(|(recorded, replayed)| (*replayed, *recorded)).collect::<Vec<_>>();
+            (distance(&jobs(starts)), distance(&jobs(&other_way)))
+        };
+        assert_eq!(apart(&[(10.0, 5.0), (10.0, 5.0)]), (1.0, 1.0));
+        assert_eq!(apart(&[(1.0, 1.0), (2.0, 5.0), (5.0, 2.0)]), (0.0, 0.0), "the same waits of other jobs");
+        assert_eq!(apart(&[(1.0, 2.0), (3.0, 4.0), (5.0, 6.0), (7.0, 8.0)]), (0.25, 0.25));
+        assert_eq!(apart(&[(0.0, 0.0), (0.0, 4.0), (0.0, 4.0), (9.0, 9.0)]), (0.5, 0.5));
     }
 }

@@ -11,11 +11,11 @@ const HOUR_SECONDS: f64 = 3600.0;
 /// With fewer pieces of time than this nothing can be said.
 const PIECES_MIN: usize = 5;
 
-/// A mean difference over all jobs, in seconds, with its 95 % interval where there is enough time to draw from.
+/// A mean difference over all jobs, in seconds, with its 95 % interval where there is enough time to draw from; nothing without jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "scripts read these names; the unit is last")]
 pub struct Difference {
-    pub mean_s: f64,
+    pub mean_s: Option<f64>,
     pub low_s: Option<f64>,
     pub high_s: Option<f64>,
 }
@@ -69,11 +69,11 @@ pub fn difference(jobs: &[(f64, f64)], pieces: Pieces, seed: u64) -> Difference 
     }
     let mean = |sums: &mut dyn Iterator<Item = (f64, f64)>| {
         let (sum, count) = sums.fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
-        if count > 0.0 { sum / count } else { 0.0 }
+        sum / count
     };
     // Days without a job say nothing.
     sums.retain(|(_, count)| *count > 0.0);
-    let mean_s = mean(&mut sums.iter().copied());
+    let mean_s = (!sums.is_empty()).then(|| mean(&mut sums.iter().copied()));
     if pieces == Pieces::TooFew || sums.len() < PIECES_MIN {
         return Difference { mean_s, low_s: None, high_s: None };
     }
@@ -94,7 +94,7 @@ mod tests {
     fn a_difference_that_every_day_shows_is_sure() {
         let jobs = (0..100).map(|job| (f64::from(job) * 8640.0, -60.0 - f64::from(job % 3))).collect::<Vec<_>>();
         let sure = difference(&jobs, Pieces::of(864_000.0), 0);
-        assert!((sure.mean_s + 60.99).abs() < 1e-9, "{sure:?}");
+        assert!((sure.mean_s.unwrap() + 60.99).abs() < 1e-9, "{sure:?}");
         assert!(sure.high_s.unwrap() < -60.0 && sure.low_s.unwrap() > -62.0, "{sure:?}");
     }
 
@@ -110,7 +110,8 @@ mod tests {
         assert_eq!(Pieces::of(3600.0), Pieces::TooFew);
         assert_eq!(
             difference(&[(0.0, 5.0), (10.0, 7.0)], Pieces::TooFew, 0),
-            Difference { mean_s: 6.0, low_s: None, high_s: None }
+            Difference { mean_s: Some(6.0), low_s: None, high_s: None }
         );
+        assert_eq!(difference(&[], Pieces::Days, 0), Difference::default(), "without jobs there is no mean");
     }
 }

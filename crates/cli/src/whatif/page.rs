@@ -1,6 +1,7 @@
 //! The page of a what-if: the answer first, then how far it can be believed, the table, and the waits as curves.
 
-use super::{WhatIf, fidelity_words, table};
+use super::WhatIf;
+use super::words::{counted, fidelity_words, table};
 use rota_report::{Look, PointChart, PointSeries, point_chart};
 use std::fmt::Write as _;
 
@@ -20,7 +21,7 @@ pub fn page(whatif: &WhatIf) -> String {
     _ = writeln!(text, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>What if</title>");
     _ = writeln!(text, "<style>{STYLE}</style>\n</head>\n<body>");
     _ = writeln!(text, "<h1>{}</h1>", escape(&whatif.answer));
-    _ = writeln!(text, "<p>{} jobs from {} on {}.</p>", whatif.jobs, escape(&whatif.source), escape(&whatif.cluster));
+    _ = writeln!(text, "<p>{} from {} on {}.</p>", counted(whatif.jobs, "job"), escape(&whatif.source), escape(&whatif.cluster));
     _ = writeln!(text, "<h2>Does the simulation fit?</h2>\n<p>{}</p>", escape(&fidelity_words(whatif.fidelity.as_ref())));
     _ = writeln!(text, "<h2>The alternatives</h2>\n<div class=\"scroll\"><table>");
     for (position, row) in table(whatif).iter().enumerate() {

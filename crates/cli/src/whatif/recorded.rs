@@ -46,7 +46,10 @@ pub fn the_past(args: &WhatIfArgs) -> anyhow::Result<(Past, Recorded)> {
         let past = Past { workload, cluster, table, peaks_mib, gpus_per_node: args.gpus_per_node };
         return Ok((past, Recorded { ran, waits, held_until: Vec::new(), options, notes: loaded.notes }));
     }
-    let replay = past::replay(&Client::new(&args.state), args.since.as_deref())?;
+    // In UTC: the plus sign of another zone means a space in an address.
+    let since =
+        args.since.as_deref().map(|since| since.parse::<jiff::Timestamp>().map(|moment| moment.to_string())).transpose()?;
+    let replay = past::replay(&Client::new(&args.state), since.as_deref())?;
     let settings =
         replay.scheduler.ok_or_else(|| anyhow::anyhow!("the daemon is of an older version: restart it with `rota up`"))?;
     let waits = replay.jobs.iter().map(|job| Some(Span(job.runs.first()?.start_ns.checked_sub(job.arrived_at_ns)?)));

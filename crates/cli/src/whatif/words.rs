@@ -1,0 +1,95 @@
+//! The past and its alternatives in words and as a table.
+
+use super::fidelity::Fidelity;
+use super::intervals::Difference;
+use super::{Outcome, WhatIf};
+use crate::live::text::columns;
+use crate::output;
+
+/// So many of a thing: `1 job`, `2 jobs`.
+pub fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A length of time as people say it.
+pub fn duration(seconds: f64) -> String {
+    let size = seconds.abs();
+    match size {
+        _ if size < 0.95 => format!("{seconds:.2} s"),
+        _ if size < 120.0 => format!("{seconds:.1} s"),
+        _ if size < 7200.0 => format!("{:.1} min", seconds / 60.0),
+        _ if size < 172_800.0 => format!("{:.1} h", seconds / 3600.0),
+        _ => format!("{:.1} days", seconds / 86_400.0),
+    }
+}
+
+fn change(difference: &Difference) -> String {
+    let Some(mean_s) = difference.mean_s else { return String::new() };
+    let sign = if mean_s > 0.0 { "+" } else { "" };
+    match (difference.low_s, difference.high_s) {
+        (Some(low), Some(high)) => format!("{sign}{} [{}, {}]", duration(mean_s), duration(low), duration(high)),
+        _ => format!("{sign}{}", duration(mean_s)),
+    }
+}
+
+/// The name of an alternative; it says how many jobs are left out.
+fn marked_name(outcome: &Outcome) -> String {
+    match outcome.jobs_left_out {
+        0 => outcome.name.clone(),
+        count => format!("{} (without {})", outcome.name, counted(count, "job")),
+    }
+}
+
+/// The rows of the table that people see.
+pub fn table(whatif: &WhatIf) -> Vec<Vec<String>> {
+    let mut rows =
+        vec![["", "MEAN WAIT", "CHANGE", "WAIT P99", "MEAN TO END", "CHANGE", "GPUS USED", "ENERGY"].map(str::to_owned).to_vec()];
+    for (position, outcome) in whatif.alternatives.iter().enumerate() {
+        let summary = &outcome.summary;
+        let or_blank = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map(show).unwrap_or_default();
+        let changed = |difference: &Difference| if position == 0 { String::new() } else { change(difference) };
+        rows.push(vec![
+            marked_name(outcome),
+            or_blank(summary.wait_mean_s, &duration),
+            changed(&outcome.wait_change),
+            or_blank(summary.wait_p99_s, &duration),
+            or_blank(summary.jct_mean_s, &duration),
+            changed(&outcome.jct_change),
+            or_blank(summary.utilisation, &|part| format!("{:.0} %", 100.0 * part)),
+            or_blank(summary.energy_kwh, &|kwh| format!("{kwh:.1} kWh")),
+        ]);
+    }
+    rows
+}
+
+/// How well the simulation fits, in a sentence.
+pub fn fidelity_words(fidelity: Option<&Fidelity>) -> String {
+    let Some(found) = fidelity else {
+        return "How well the simulation fits is not known: the past does not say when jobs started.".to_owned();
+    };
+    let error =
+        found.error_of_waits.map_or_else(|| "no job waited".to_owned(), |error| format!("{:.1} % of the waits", 100.0 * error));
+    format!(
+        "Replayed under {}, {:.1} % of all pairs of {} start in the recorded order; the error is {error}, for the median job {}; \
+         mean wait {} replayed, {} recorded; the distributions of waits differ by {:.1} % at most.",
+        found.policy,
+        100.0 * found.start_order,
+        counted(found.jobs, "job"),
+        duration(found.error_median_s),
+        duration(found.wait_mean_replayed_s),
+        duration(found.wait_mean_recorded_s),
+        100.0 * found.distribution_distance,
+    )
+}
+
+/// Everything, for the terminal.
+pub fn describe(whatif: &WhatIf) -> String {
+    let jobs = counted(whatif.jobs, "job");
+    let mut text = format!("{}\n\n{jobs} from {} on {}\n", whatif.answer, whatif.source, whatif.cluster);
+    text.push_str(&fidelity_words(whatif.fidelity.as_ref()));
+    text.push_str("\n\n");
+    text.push_str(&columns(&table(whatif), output::table_width()));
+    text.push_str("\n\n");
+    text.push_str(&whatif.notes.join("\n"));
+    text
+}
