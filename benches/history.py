@@ -35,13 +35,14 @@ RUNS = (
     ("philly", 400, None, "lag-history", ["--restart-cost", "30"], 37_500),
     ("philly", 400, None, "gittins", [], None),
     ("philly", 400, None, "gittins:classes=on", [], 33_500),
+    ("philly", 400, None, "srsf:estimates=history", [], 36_000),
     ("philly", 400, None, "sjf:estimates=history", [], 70_000),
     ("philly", 400, None, "las", [], 36_000),
     ("kth-sp2", 100, None, "lag-match", [], None),
-    ("kth-sp2", 100, None, "lag-history", [], 11_200),
+    ("kth-sp2", 100, None, "lag-history", [], 10_900),
     ("kth-sp2", 100, None, "lag-srsf", [], None),
     ("kth-sp2", 100, 0.92, "lag-match", [], None),
-    ("kth-sp2", 100, 0.92, "lag-history", [], 26_800),
+    ("kth-sp2", 100, 0.92, "lag-history", [], 17_600),
     ("kth-sp2", 100, 0.92, "lag-srsf", [], None),
     ("cea-curie-sample", 5832, 0.92, "lag-match", [], None),
     ("cea-curie-sample", 5832, 0.92, "lag-history", [], 7_580),
@@ -91,6 +92,11 @@ def swf_jobs(path):
         return [line.split() for line in file if line.strip() and not line.startswith(";")]
 
 
+def known(field, before=""):
+    """A name in a log in the standard workload format, where -1 stands for one that is not known."""
+    return "" if field == "-1" else before + field
+
+
 def swf_parts(path):
     """What is measured of a log in the standard workload format."""
     with open(path) as file:
@@ -104,7 +110,10 @@ def swf_parts(path):
 def read_log(log):
     """Submit time, user, project, length, GPUs and estimate of each job, in order."""
     if log.endswith(".swf"):
-        rows = [(float(row[1]), row[11], f"group {row[12]}", row[3], row[4] if int(row[4]) > 0 else row[7], row[8]) for row in swf_jobs(log)]
+        rows = [
+            (float(row[1]), known(row[11]), known(row[12], "group "), row[3], row[4] if int(row[4]) > 0 else row[7], row[8])
+            for row in swf_jobs(log)
+        ]
         jobs = [row for row in rows if float(row[3]) > 0 and int(row[4]) > 0]
     elif log == "philly":
         with open(PHILLY) as file:
