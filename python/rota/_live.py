@@ -128,13 +128,16 @@ class LiveEnv(Env[Any, Any]):
         return "\n".join(lines)
 
     def close(self) -> None:
-        """Cancels the jobs of this episode that still run, and waits until they have ended."""
+        """Cancels the jobs of this episode that still run, and waits until they have ended and left their GPUs."""
         for job in self._running:
             # It may have ended by itself.
             with contextlib.suppress(Problem):
                 self.client.cancel(job)
         if self._running:
             self.client.wait(list(self._running))
+            # The list of GPUs is a moment behind the list of jobs.
+            while any(job in self._running for gpu in self.client.gpus() for job in gpu.jobs):
+                time.sleep(self._sample_seconds)
         self._running = {}
 
     def _submit(self, gpu: int) -> None:

@@ -9,13 +9,16 @@ import csv
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import gymnasium
 
 import rota
+from rota._live import EnergyMeter
 
 from .daemon import ROOT, DaemonTest, program, until, until_file
 
@@ -23,25 +26,45 @@ WORKLOADS = ROOT / "examples" / "workloads"
 FOUR_JOBS = ("matmul", "cnn", "lstm", "boosting")
 
 
-def recorded_joules(file: Path, since: float, until: float) -> float:
-    """The integral of the power of all GPUs in a recording, between two moments of Unix time."""
+Points = list[tuple[float, float]]
+"""Moments of Unix time, each with the watts that all GPUs drew."""
+
+
+class WatchedMeter(EnergyMeter):
+    """Keeps what it was told, so that the test knows how exact its sum can be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.points: Points = []
+
+    def note(self, gpus: Sequence[rota.Gpu], now: float) -> None:
+        super().note(gpus, now)
+        self.points.append((now, sum(gpu.power_watts or 0.0 for gpu in gpus)))
+
+
+def recorded(file: Path) -> Points:
+    """What a recording says of all GPUs together."""
+    by_moment: dict[float, float] = {}
     with file.open(newline="") as lines:
-        rows = [
-            {name.strip(): value.strip() for name, value in row.items()}
-            for row in csv.DictReader(lines)
-            if None not in row.values()
-        ]
-    by_gpu: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        moment = datetime.strptime(row["timestamp"], "%Y/%m/%d %H:%M:%S.%f").timestamp()
-        watts = next(value for name, value in row.items() if name.startswith("power.draw"))
-        by_gpu.setdefault(row["index"], []).append((moment, float(watts.split()[0])))
-    joules = 0.0
-    for points in by_gpu.values():
-        for (start, watts), (end, watts_after) in zip(points, points[1:]):
-            overlap = min(end, until) - max(start, since)
-            joules += max(0.0, overlap) * (watts + watts_after) / 2
-    return joules
+        for row in csv.DictReader(lines, skipinitialspace=True):
+            # The last line may be cut.
+            if None in row.values():
+                continue
+            moment = datetime.strptime(row["timestamp"], "%Y/%m/%d %H:%M:%S.%f").timestamp()
+            watts = next(value for name, value in row.items() if name.startswith("power.draw"))
+            by_moment[moment] = by_moment.get(moment, 0.0) + float(watts.split()[0])
+    return list(by_moment.items())
+
+
+def joules(points: Points, since: float, until: float) -> tuple[float, float]:
+    """The energy between two moments, and how far it may be off, because the power changed at an unknown moment between two
+    readings."""
+    sum_joules, doubt = 0.0, 0.0
+    for (start, watts), (end, watts_after) in zip(points, points[1:]):
+        overlap = max(0.0, min(end, until) - max(start, since))
+        sum_joules += overlap * (watts + watts_after) / 2
+        doubt += overlap * abs(watts_after - watts) / 2
+    return sum_joules, doubt
 
 
 class Live(DaemonTest):
@@ -52,15 +75,17 @@ class Live(DaemonTest):
             {"command": [sys.executable, str(WORKLOADS / f"{name}.py"), "--epochs", "2"], "name": name} for name in FOUR_JOBS
         ]
 
+    @mock.patch("rota._live.EnergyMeter", WatchedMeter)
     def test_the_four_jobs_end_on_the_gpus_chosen_and_the_energy_is_the_recorded_one(self) -> None:
         file = self.folder / "gpu_usage.csv"
         recorder = subprocess.Popen(
-            [program(), "record", "--state", self.daemon.state, "-o", file, "-i", "0.1"], stdout=subprocess.DEVNULL
+            [program(), "record", "--state", self.daemon.state, "-o", file, "-i", "0.02"], stdout=subprocess.DEVNULL
         )
         try:
             until("the recording has begun", lambda: file.exists() and file.stat().st_size > 200)
-            env = gymnasium.make("rota/Live-v0", jobs=self.four_jobs(), client=self.client, step_seconds=2.0)
-            since = datetime.now().timestamp()
+            env = gymnasium.make(
+                "rota/Live-v0", jobs=self.four_jobs(), client=self.client, step_seconds=2.0, sample_seconds=0.02
+            )
             env.reset(seed=1)
             live: Any = env.unwrapped
             # The first two jobs go to GPU 1 and 0, the others to whichever is free.
@@ -84,10 +109,15 @@ class Live(DaemonTest):
             self.assertEqual((job.state, list(job.gpu_indices)), ("done", [live.placed[job.id]]), job.name)
         placed = {job.name: live.placed[job.id] for job in info["jobs"]}
         self.assertEqual((placed["matmul"], placed["cnn"]), (1, 0))
-        recorded = recorded_joules(file, since, over)
-        print(f"live energy {-rewards:.1f} J, recorded {recorded:.1f} J, ratio {-rewards / recorded:.4f}")
-        self.assertAlmostEqual(-rewards / recorded, 1.0, delta=0.05)
         self.assertAlmostEqual(-rewards, info["joules"], places=3)
+        meter = live.meter
+        # The meter's clock only tells how much time has passed.
+        since = over - (meter.points[-1][0] - meter.points[0][0])
+        told, doubt = joules(recorded(file), since, over)
+        _, live_doubt = joules(meter.points, meter.points[0][0], meter.points[-1][0])
+        print(f"live energy {-rewards:.1f} ± {live_doubt:.1f} J, recorded {told:.1f} ± {doubt:.1f} J")
+        # Beside that, two percent for the moments at which the two read the same change.
+        self.assertAlmostEqual(-rewards, told, delta=live_doubt + doubt + 0.02 * told)
 
     def test_a_reset_begins_with_all_jobs_anew_and_leaves_none_behind(self) -> None:
         gate = self.folder / "gate"

@@ -23,7 +23,7 @@ pub use binding::{bind, binder};
 pub use decisions::{check, plan, snapshot, target};
 pub use jobs::{job, restart, shape, workload};
 pub use machines::{cluster, price};
-pub use naming::{id, names, nearest, renumbering};
+pub use naming::{id, mark, names, nearest, renumbering};
 pub use randomness::{mersenne, random};
 pub use speeds::{companions, measured, pair_parts, throughput};
 
@@ -34,6 +34,7 @@ pub use companions::Companions;
 pub use event::{End, Event, EventKind, ExtraStep, GpuList, Hold, JobChange, JobList, Realm, StopCause, Tables};
 pub use id::{GpuId, GpuTypeId, JobId, NodeId};
 pub use job::{Dependency, DependencyCondition, Job, MilliGpu};
+pub use mark::mark;
 pub use measured::{MeasuredSpeed, MeasuredSpeeds, SpeedEntry, SpeedSample};
 pub use names::{Name, Names};
 pub use nearest::nearest;

@@ -13,7 +13,7 @@ use crate::machine::platform::{Message, message_of};
 use crate::machine::power;
 use crate::machine::run_requests::RunRequests;
 use crate::machine::system_platform::SystemPlatform;
-use crate::queue::restore::{save_image, set_policy, take_inventory};
+use crate::queue::restore::{keep_up, save_image, set_policy, take_inventory};
 use crate::queue::switches::Leave;
 use crate::queue::world::LiveWorld;
 use crate::simulate::simulations::Simulations;
@@ -359,7 +359,7 @@ pub(crate) fn run_until_exit<P: crate::machine::platform::Platform>(
                 shrink_tables(&mut session.engine.state);
             }
             if session.world.journal.wants_image(session.world.records.jobs.len()) {
-                save_image(session);
+                keep_up(session);
             }
         }
         match session.world.take_leave() {

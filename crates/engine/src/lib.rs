@@ -23,6 +23,7 @@ pub use state::State;
 use rota_core::random::RandomStream;
 use rota_core::{Backfill, Bound, Event, EventKind, JobId, Plan, Preempt, Score, Snapshot, Span, Target, Time, Wish};
 use rota_place::Placer;
+use rota_policy::history::History;
 use rota_policy::{Configured, Context};
 use std::sync::Arc;
 
@@ -134,6 +135,23 @@ impl Engine {
         self.placer.forget();
         self.review_at = None;
         self.wants_follow_up = false;
+        self.state.note_everybody();
+    }
+
+    /// How many classes of jobs the policy in force knows; `None` if it learns nothing of lengths.
+    pub fn classes_learned(&mut self) -> Option<usize> {
+        self.policy.policy.trackers().iter().map(|tracker| tracker.history().classes()).max()
+    }
+
+    /// What ended jobs taught the policy in force; `None` if it learns nothing of lengths.
+    pub fn taught_by_ended(&mut self) -> Option<History> {
+        self.policy.policy.trackers().first().map(|tracker| tracker.taught_by_ended())
+    }
+
+    /// The policy in force knows from now on what earlier jobs taught, and forgets what it knew of lengths.
+    pub fn teach(&mut self, history: &History) {
+        self.policy.policy.trackers().into_iter().for_each(|tracker| tracker.begin_with(history.clone()));
+        // It follows no job yet.
         self.state.note_everybody();
     }
 

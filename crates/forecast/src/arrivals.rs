@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn bursts_are_told_from_jobs_that_have_nothing_to_do_with_each_other() {
         let mut lengths = crate::Lengths::default();
-        let traits = rota_policy::history::JobTraits { user: "ada", project: "", job_type: "", gpus: 1, estimate_seconds: None };
+        let traits = rota_policy::history::JobTraits { user: rota_core::mark("ada"), gpus: 1, ..Default::default() };
         let mut stream = RandomStream::new(3, "lengths");
         (0..500).for_each(|number| lengths.ended(number, &traits, 100.0 * stream.normal().exp()));
         let belief = lengths.belief(&traits);

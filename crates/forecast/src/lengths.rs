@@ -123,7 +123,7 @@ impl Lengths {
     }
 
     /// A running job has run for so many seconds.
-    pub fn ran(&mut self, number: u64, traits: &JobTraits<'_>, attained_seconds: f64) {
+    pub fn ran(&mut self, number: u64, traits: &JobTraits, attained_seconds: f64) {
         let history = &mut self.history;
         let (lineage, reached) = self.running.entry(number).or_insert_with(|| (history.lineage(traits), 0));
         let next = step_of(attained_seconds) + 1;
@@ -134,7 +134,7 @@ impl Lengths {
     }
 
     /// A run ended by itself after so many seconds.
-    pub fn ended(&mut self, number: u64, traits: &JobTraits<'_>, attained_seconds: f64) {
+    pub fn ended(&mut self, number: u64, traits: &JobTraits, attained_seconds: f64) {
         self.ran(number, traits, attained_seconds);
         if let Some(estimate) = said(traits) {
             self.against_estimates.learn(estimate, attained_seconds);
@@ -150,7 +150,7 @@ impl Lengths {
     }
 
     /// What is believed of a job.
-    pub fn belief(&self, traits: &JobTraits<'_>) -> LengthBelief {
+    pub fn belief(&self, traits: &JobTraits) -> LengthBelief {
         let lineage = self.history.known_lineage(traits);
         let is_taught = match said(traits) {
             // Jobs with another estimate, or none, share no class with it but that of all jobs.
@@ -166,16 +166,17 @@ impl Lengths {
 }
 
 /// The user's estimate, if there is one that says something.
-fn said(traits: &JobTraits<'_>) -> Option<f64> {
+fn said(traits: &JobTraits) -> Option<f64> {
     traits.estimate_seconds.filter(|seconds| *seconds > 0.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rota_core::mark;
 
-    fn traits(user: &str, estimate: Option<f64>) -> JobTraits<'_> {
-        JobTraits { user, project: "", job_type: "", gpus: 1, estimate_seconds: estimate }
+    fn traits(user: &str, estimate: Option<f64>) -> JobTraits {
+        JobTraits { user: mark(user), gpus: 1, estimate_seconds: estimate, ..JobTraits::default() }
     }
 
     #[test]

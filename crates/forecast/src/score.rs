@@ -17,7 +17,7 @@ use rota_core::{Bound, End, Event, JobId, NewJob, Phase, Span, ThroughputTable, 
 use rota_engine::{Engine, EngineOptions, Session};
 use rota_policy::Configured;
 use rota_policy::history::JobTraits;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How forecasts are scored.
@@ -36,8 +36,6 @@ pub struct ScoreOptions {
     pub stop_time: Span,
     /// Whether jobs to come are drawn from recent ones.
     pub arrivals: bool,
-    /// Labels of jobs whose users gave no estimate, although the workload has one that the scheduler went by.
-    pub without_estimate: HashSet<Box<str>>,
 }
 
 /// Runs a workload that is bound to a cluster, and forecasts on the way. Gives what came of the forecasts.
@@ -55,7 +53,6 @@ pub fn replay(
     let world = ArrivingWorld::going_on(&engine.state, Time::ZERO, Vec::new(), arrivals, options.stop_time);
     let mut scorer = Scorer {
         options: options.clone(),
-        unsaid: unsaid(bound, &options.without_estimate),
         lengths: Lengths::default(),
         recent: RecentArrivals::default(),
         calibration: Calibration::default(),
@@ -102,15 +99,8 @@ fn arrivals(bound: &Bound) -> Arc<[Arrival]> {
     jobs.collect()
 }
 
-/// The numbers of the jobs whose users gave no estimate.
-fn unsaid(bound: &Bound, labels: &HashSet<Box<str>>) -> HashSet<u64> {
-    let is_unsaid = |job: &JobId| bound.whole_job(*job).label.is_some_and(|label| labels.contains(&label));
-    bound.jobs.iter().map(|job| job.id).filter(is_unsaid).map(|job| u64::from(job.0)).collect()
-}
-
 struct Scorer {
     options: ScoreOptions,
-    unsaid: HashSet<u64>,
     lengths: Lengths,
     recent: RecentArrivals,
     calibration: Calibration,
@@ -124,11 +114,9 @@ struct Scorer {
 
 impl Scorer {
     /// What is known of a job when it is submitted.
-    fn traits<'a>(&self, session: &'a Session<ArrivingWorld>, job: JobId) -> JobTraits<'a> {
+    fn traits(session: &Session<ArrivingWorld>, job: JobId) -> JobTraits {
         let bound = &session.engine.state.bound;
-        let traits = JobTraits::of(bound.job(job), &bound.names, bound.best_speed(job));
-        let is_unsaid = self.unsaid.contains(&session.world.numbers()[job.index()]);
-        JobTraits { estimate_seconds: traits.estimate_seconds.filter(|_| !is_unsaid), ..traits }
+        JobTraits::of(bound.job(job), &bound.names, bound.best_speed(job))
     }
 
     /// Takes in what happened: ends teach, and starts close forecasts.
@@ -147,7 +135,7 @@ impl Scorer {
                     }
                 }
                 EventKind::Admitted { job, request } if self.options.arrivals => {
-                    let belief = self.lengths.belief(&self.traits(session, *job));
+                    let belief = self.lengths.belief(&Self::traits(session, *job));
                     let length = RunLength { belief, limit_seconds: None };
                     let number = session.world.numbers()[job.index()];
                     self.recent.came(number, event.time_ns, (**request).clone(), length, state.bound.best_speed(*job));
@@ -156,7 +144,7 @@ impl Scorer {
                     let done = state.jobs[job.index()].done;
                     let (number, attained) =
                         (session.world.numbers()[job.index()], done.at_speed(state.bound.best_speed(*job)).seconds());
-                    self.lengths.ended(number, &self.traits(session, *job), attained);
+                    self.lengths.ended(number, &Self::traits(session, *job), attained);
                     self.recent.ended(number, done);
                 }
                 _ => {}
@@ -197,7 +185,7 @@ impl Scorer {
     fn forecast_jobs(&mut self, session: &Session<ArrivingWorld>, due: &[JobId], fresh: usize) {
         let fork = self.fork(session);
         let forecasts = fork.starts_of(due, &self.options.forecast, &|| true);
-        let (if_next, by_limits) = (simpler::if_next(&fork, due), simpler::by_limits(&fork, due, &self.unsaid));
+        let (if_next, by_limits) = (simpler::if_next(&fork, due), simpler::by_limits(&fork, due));
         for (place, forecast) in forecasts.iter().enumerate() {
             let drawn = (|| Some([forecast.start_p10?, forecast.start_p50?, forecast.start_p90?]))();
             self.open.entry(forecast.number).or_default().push(Outcome {
@@ -220,12 +208,12 @@ impl Scorer {
         let active = (0..state.jobs.len()).filter(|row| !state.jobs[*row].phase.is_over()).map(JobId::from_index);
         for job in active.clone().filter(|job| state.jobs[job.index()].phase.has_gpus()) {
             let attained = work_done(&state.jobs[job.index()], now).at_speed(state.bound.best_speed(job)).seconds();
-            self.lengths.ran(numbers[job.index()], &self.traits(session, job), attained);
+            self.lengths.ran(numbers[job.index()], &Self::traits(session, job), attained);
             self.recent.ran(numbers[job.index()], attained);
         }
         let mut lengths = vec![RunLength { belief: LengthBelief::Unknown, limit_seconds: None }; state.jobs.len()];
         for job in active {
-            lengths[job.index()].belief = self.lengths.belief(&self.traits(session, job));
+            lengths[job.index()].belief = self.lengths.belief(&Self::traits(session, job));
         }
         Fork {
             engine: session.engine.clone(),

@@ -38,9 +38,8 @@ fn withdraw(fork: &mut Fork, job: JobId) {
     fork.engine.record(&Event::at(fork.now, EventKind::ended(job, End::Cancelled)));
 }
 
-/// When each job would start if jobs were backfilled as they came and each took the time that its user gave. The users of the jobs `unsaid`,
-/// by number, gave none.
-pub fn by_limits(fork: &Fork, jobs: &[JobId], unsaid: &HashSet<u64>) -> Vec<Option<Time>> {
+/// When each job would start if jobs were backfilled as they came and each took the time that its user gave, or a day.
+pub fn by_limits(fork: &Fork, jobs: &[JobId]) -> Vec<Option<Time>> {
     let mut limited = fork.clone();
     if let Ok(backfill) = rota_policy::build(BACKFILL) {
         limited.engine.set_policy(backfill);
@@ -49,8 +48,7 @@ pub fn by_limits(fork: &Fork, jobs: &[JobId], unsaid: &HashSet<u64>) -> Vec<Opti
     for (row, length) in limited.lengths.iter_mut().enumerate() {
         let job = JobId::from_index(row);
         let estimate = bound.job(job).estimate.map(|span| span.at_speed(bound.best_speed(job)).seconds());
-        let is_unsaid = fork.numbers.get(row).is_some_and(|number| unsaid.contains(number));
-        length.limit_seconds = Some(estimate.filter(|_| !is_unsaid).unwrap_or(LIMIT_SECONDS));
+        length.limit_seconds = Some(estimate.unwrap_or(LIMIT_SECONDS));
         length.belief = LengthBelief::Estimated(f64::MAX);
     }
     limited.median_starts(jobs)

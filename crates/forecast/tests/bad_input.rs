@@ -7,8 +7,8 @@ use rota_core::{Job, NewJob, Span, Time};
 use rota_forecast::{LengthBelief, Lengths, RecentArrivals, RunLength};
 use rota_policy::history::JobTraits;
 
-fn traits(user: &str) -> JobTraits<'_> {
-    JobTraits { user, project: "", job_type: "", gpus: 1, estimate_seconds: None }
+fn traits(user: &str) -> JobTraits {
+    JobTraits { user: rota_core::mark(user), gpus: 1, ..JobTraits::default() }
 }
 
 fn total(lengths: &mut Lengths, user: &str, attained: f64, chance: f64) -> Option<f64> {

@@ -13,7 +13,6 @@ use rota_forecast::{
     Change, ChangeOptions, ForecastOptions, Fork, LengthBelief, RecentArrivals, RunLength, Score, ScoreOptions, Subject,
 };
 use rota_sim::{SimOptions, SimulatedWorld};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
@@ -295,7 +294,6 @@ fn predictions_of_a_replayed_log_hold_about_as_often_as_they_say() {
         engine: SimOptions::default().engine(),
         stop_time: Span::ZERO,
         arrivals: true,
-        without_estimate: HashSet::new(),
     };
     let outcomes = replay(&bound, &table, rota_policy::build("fcfs:backfill=none").unwrap(), &options, &mut |_| {});
     let score = Score::of(&outcomes).all;
@@ -322,7 +320,6 @@ fn rows_of_ended_jobs_may_go_while_a_log_is_replayed() {
         engine: SimOptions::default().engine(),
         stop_time: Span::ZERO,
         arrivals: true,
-        without_estimate: HashSet::new(),
     };
     let mut arrived = 0;
     let outcomes = replay(&bound, &table, rota_policy::build("fcfs").unwrap(), &options, &mut |count| arrived = count);
@@ -333,15 +330,14 @@ fn rows_of_ended_jobs_may_go_while_a_log_is_replayed() {
 
 #[test]
 fn an_estimate_that_no_user_gave_predicts_nothing() {
-    let mut workload = Workload::new("few");
-    for number in 0..6 {
-        let label = Some(format!("job {number}").into());
-        workload.push(Job { label, estimate: Some(seconds(3600)), ..Job::new(Time::ZERO, seconds(10)) });
-    }
-    workload.finish();
     let table = Arc::new(ThroughputTable::default());
-    let bound = Bound::new(workload, Cluster::from_spec("gpu:1", 1).unwrap(), &table, BadJobs::Refuse).unwrap();
-    let unknown = |without_estimate: HashSet<Box<str>>| {
+    let unknown = |estimate, usual| {
+        let mut workload = Workload::new("few");
+        for _ in 0..6 {
+            workload.push(Job { estimate, usual, ..Job::new(Time::ZERO, seconds(10)) });
+        }
+        workload.finish();
+        let bound = Bound::new(workload, Cluster::from_spec("gpu:1", 1).unwrap(), &table, BadJobs::Refuse).unwrap();
         let options = ScoreOptions {
             every: 1,
             again: None,
@@ -349,10 +345,9 @@ fn an_estimate_that_no_user_gave_predicts_nothing() {
             engine: SimOptions::default().engine(),
             stop_time: Span::ZERO,
             arrivals: false,
-            without_estimate,
         };
         Score::of(&replay(&bound, &table, rota_policy::build("fcfs").unwrap(), &options, &mut |_| {})).all.unknown
     };
-    assert_eq!(unknown(HashSet::new()), 0);
-    assert_eq!(unknown((0..6).map(|number| format!("job {number}").into()).collect()), 5);
+    let hour = Some(seconds(3600));
+    assert_eq!((unknown(hour, None), unknown(None, hour)), (0, 5));
 }

@@ -9,6 +9,7 @@ use crate::model::Model;
 use crate::policy::Learned;
 use rota_core::bind::BadJobs;
 use rota_core::{Bound, Cluster, Job, JobId, Phase, Renumbering, Snapshot, Span, Target, ThroughputTable, Time, Wish, Workload};
+use rota_policy::history::Tracker;
 use rota_policy::{Configured, Context, MemoryError};
 use rota_sim::SimOptions;
 use serde::{Deserialize, Serialize};
@@ -98,6 +99,11 @@ impl Guard {
         let ranks = std::mem::take(&mut self.ranks);
         self.ranks = ranks.into_iter().filter_map(|(job, rank)| Some((rows.new_of(job)?, rank))).collect();
         self.policy.policy.renumber(rows);
+    }
+
+    /// Where the guard's policy keeps what it learns of jobs' lengths.
+    pub fn trackers(&mut self) -> Vec<&mut Tracker> {
+        self.policy.policy.trackers()
     }
 
     /// From now on what is decided is a forecast.

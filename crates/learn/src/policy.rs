@@ -234,7 +234,7 @@ impl Learned {
     fn jobs_to_score(&mut self, snapshot: &Snapshot<'_>) -> Vec<JobId> {
         let preempts = self.model.header.used.preempt;
         let version = self.memory.tracker.version();
-        let is_renewed = self.needs.history && version.saturating_sub(self.memory.renewed_at) >= RENEW_AFTER;
+        let is_renewed = self.needs.history && version.abs_diff(self.memory.renewed_at) >= RENEW_AFTER;
         if is_renewed {
             self.memory.renewed_at = version;
         }
@@ -352,6 +352,12 @@ impl Policy for Learned {
         if let Some(guard) = &mut self.guard {
             guard.begin_forecast();
         }
+    }
+
+    fn trackers(&mut self) -> Vec<&mut Tracker> {
+        let own = self.tracks().then_some(&mut self.memory.tracker);
+        let guard = self.guard.as_mut().map(Guard::trackers);
+        own.into_iter().chain(guard.into_iter().flatten()).collect()
     }
 
     fn renumber(&mut self, rows: &Renumbering) {

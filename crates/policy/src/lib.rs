@@ -53,6 +53,11 @@ pub trait Policy: Remember + Send {
     /// experience, so nothing is learned from it.
     fn begin_forecast(&mut self) {}
 
+    /// Where the policy keeps what it learns of jobs' lengths; none if it learns nothing.
+    fn trackers(&mut self) -> Vec<&mut history::Tracker> {
+        Vec::new()
+    }
+
     /// Jobs have other rows from now on. A policy that remembers something by job moves it.
     fn renumber(&mut self, _rows: &Renumbering) {}
 }

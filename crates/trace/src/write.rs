@@ -113,7 +113,7 @@ pub fn write_swf(workload: &Workload, mut output: impl Write) -> Result<(), Trac
         for job in &workload.jobs {
             let next_user = i64::try_from(users.len()).unwrap_or(i64::MAX - 1) + 1;
             let user = if job.user.is_some() { *users.entry(job.user).or_insert(next_user) } else { -1 };
-            let estimate = job.estimate.map_or_else(|| "-1".to_owned(), |span| Seconds(span.0).to_string());
+            let estimate = job.estimate.or(job.usual).map_or_else(|| "-1".to_owned(), |span| Seconds(span.0).to_string());
             writeln!(
                 output,
                 "{} {} -1 {} {} -1 -1 {} {estimate} -1 {} {user} -1 -1 -1 -1 -1 -1",
@@ -170,7 +170,7 @@ fn field_text(field: OwnField, job: &Job, workload: &Workload) -> Option<String>
         OwnField::NodesMax => (job.nodes_max > 0).then(|| job.nodes_max.to_string()),
         OwnField::Duration => (job.work > Span::ZERO).then(|| span(job.work)),
         OwnField::Steps => (job.steps > 0.0).then(|| job.steps.to_string()),
-        OwnField::Estimate => job.estimate.map(span),
+        OwnField::Estimate => job.estimate.or(job.usual).map(span),
         OwnField::Priority => (job.priority != 0).then(|| job.priority.to_string()),
         OwnField::Weight => (job.weight.to_bits() != 1.0_f64.to_bits()).then(|| job.weight.to_string()),
         OwnField::Tickets => (job.tickets != 1).then(|| job.tickets.to_string()),

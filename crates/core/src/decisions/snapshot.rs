@@ -142,9 +142,9 @@ impl JobView<'_> {
         self.bound.best_speed(self.job.id)
     }
 
-    /// How long the job is believed to run, alone, on the reference GPU: its estimate, or its length where the policy may know that.
+    /// How long the job is believed to run, alone, on the reference GPU: its estimate, what is usual here, or its length where the policy may know that.
     pub fn believed_work(&self) -> Span {
-        self.job.estimate.or_else(|| self.exact_work()).unwrap_or(UNKNOWN_WORK)
+        self.job.estimate.or(self.job.usual).or_else(|| self.exact_work()).unwrap_or(UNKNOWN_WORK)
     }
 
     /// How long the job will really run, where the policy may know that.

@@ -65,6 +65,9 @@ pub struct Job {
     pub project: Name,
     /// Job type: what throughput tables are keyed by.
     pub kind: Name,
+    /// What a user's jobs are told apart by where lengths are learned: the [`mark`](crate::mark) of its program or name; 0 where its job
+    /// type says it.
+    pub program: u64,
     /// When it is submitted.
     pub arrival: Time,
     /// Gang size: GPUs it needs at once, all of one type unless [`Job::any_type`] says otherwise.
@@ -86,6 +89,8 @@ pub struct Job {
     pub steps: f64,
     /// How long its user says it will run; policies and reservations use it instead of the truth.
     pub estimate: Option<Span>,
+    /// How long it is reckoned to run if its user does not say; nothing is learned from that.
+    pub usual: Option<Span>,
     /// Larger runs first under the `priority` policy.
     pub priority: i32,
     /// Fair share weight.
@@ -122,6 +127,7 @@ impl Job {
             user: Name::NONE,
             project: Name::NONE,
             kind: Name::NONE,
+            program: 0,
             arrival,
             gpus: 1,
             gpu_types: Box::default(),
@@ -132,6 +138,7 @@ impl Job {
             work,
             steps: 0.0,
             estimate: None,
+            usual: None,
             priority: 0,
             weight: 1.0,
             tickets: 1,

@@ -3,6 +3,7 @@
 //! Because each concern draws from its own stream, adding a draw in one place does not move any other:
 //! two policies compared under one seed see the same arrivals and the same failures.
 
+use crate::mark;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -15,12 +16,10 @@ pub struct RandomStream(ChaCha8Rng);
 impl RandomStream {
     /// The stream called `name` of the run with this `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
-        // FNV-1a keeps distinct names apart; ChaCha does the mixing.
-        let name_hash =
-            name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        // The mark keeps distinct names apart; ChaCha does the mixing.
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
-        key[8..16].copy_from_slice(&name_hash.to_le_bytes());
+        key[8..16].copy_from_slice(&mark(name).to_le_bytes());
         Self(ChaCha8Rng::from_seed(key))
     }
 

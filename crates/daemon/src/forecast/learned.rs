@@ -1,10 +1,12 @@
 //! What the site's earlier jobs taught about lengths, read from the store.
 
-use crate::api::JobState;
+use crate::api::{JobState, Submit};
+use crate::store::archive::ended_since;
 use crate::store::record::JobRecord;
-use crate::store::{Archive, StoreError};
+use crate::store::{Archive, Store, StoreError};
+use rota_core::mark;
 use rota_forecast::{LengthBelief, Lengths, RunLength};
-use rota_policy::history::JobTraits;
+use rota_policy::history::{History, JobTraits};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const JOBS_MAX: usize = 50_000;
 
 /// At most about so many classes of jobs are kept. The newest jobs alone make fewer.
-const CLASSES_MAX: usize = 20 * JOBS_MAX;
+pub const CLASSES_MAX: usize = 10 * JOBS_MAX;
 
 /// What was learned, for the thread that makes forecasts and for requests.
 #[derive(Clone, Default)]
@@ -35,15 +37,47 @@ pub struct Learned {
 }
 
 /// What is known of a job when it is submitted.
-fn traits(record: &JobRecord) -> JobTraits<'_> {
+fn traits(record: &JobRecord) -> JobTraits {
     let ask = &record.spec.ask;
     JobTraits {
-        user: &record.user,
-        project: ask.project.as_deref().unwrap_or(""),
-        job_type: ask.job_type.as_deref().or(record.spec.profile.as_deref()).or(ask.name.as_deref()).unwrap_or(""),
+        user: mark(&record.user),
+        project: mark(ask.project.as_deref().unwrap_or("")),
+        program: program(ask, record.spec.profile.as_deref(), record.spec.program),
         gpus: ask.gpus,
         estimate_seconds: ask.estimate_seconds.or(ask.time_limit_seconds),
     }
+}
+
+/// The mark by which a user's jobs are told apart: that of the job type, the memory class or the name, or of the script; 0 if it has none.
+pub fn program(ask: &Submit, profile: Option<&str>, script: Option<u64>) -> u64 {
+    let named = ask.job_type.as_deref().or(profile).or(ask.name.as_deref());
+    named.map(mark).or(script).unwrap_or(0)
+}
+
+/// What an ended job taught: for how many seconds it ran, and whether it ended by itself. Nobody chose the length of a claim.
+fn lesson(record: &JobRecord) -> Option<(f64, bool)> {
+    let has_ended = match record.state {
+        _ if record.is_claim() => return None,
+        JobState::Done | JobState::Failed => true,
+        // Others ended it: it would have run on.
+        JobState::Cancelled => false,
+        _ => return None,
+    };
+    Some((ran_seconds(record)?, has_ended))
+}
+
+/// What the newest jobs taught that had ended at a moment, in nanoseconds since 1970.
+pub fn history_until(store: &Store, until_ns: i64) -> Result<History, StoreError> {
+    let mut history = History::default();
+    let mut teach = |record: &JobRecord| {
+        if record.finished_ns.is_some_and(|finished| finished <= until_ns)
+            && let Some((seconds, has_ended)) = lesson(record)
+        {
+            history.ran(&traits(record), seconds, has_ended);
+        }
+    };
+    store.read(|connection| ended_since(connection, None, JOBS_MAX, &mut teach))?;
+    Ok(history)
 }
 
 /// Seconds that an ended job ran, with those of earlier attempts that it went on from.
@@ -81,14 +115,10 @@ impl Learned {
     }
 
     fn take_in(&mut self, record: &JobRecord) {
-        if record.is_claim() {
-            return;
-        }
-        match (record.state, ran_seconds(record)) {
-            (JobState::Done | JobState::Failed, Some(seconds)) => self.lengths.ended(record.id, &traits(record), seconds),
-            // Others ended it: it would have run on.
-            (JobState::Cancelled, Some(seconds)) => self.lengths.ran(record.id, &traits(record), seconds),
-            _ => {}
+        match lesson(record) {
+            Some((seconds, true)) => self.lengths.ended(record.id, &traits(record), seconds),
+            Some((seconds, false)) => self.lengths.ran(record.id, &traits(record), seconds),
+            None => {}
         }
         self.lengths.cut_off(record.id);
     }

@@ -1,6 +1,6 @@
 //! The jobs that came lately, from which forecasts draw the jobs to come.
 
-use crate::forecast::learned::{Learned, ran_seconds};
+use crate::forecast::learned::{Learned, program, ran_seconds};
 use crate::queue::estimates::Estimates;
 use crate::store::record::JobRecord;
 use rota_core::{Job, MilliGpu, NewJob, Span, Time};
@@ -48,7 +48,9 @@ impl Recent {
             gpus: ask.gpus,
             share: MilliGpu(share),
             memory_mib,
-            estimate: Span::from_seconds(believed),
+            estimate: ask.estimate_seconds.or(ask.time_limit_seconds).and_then(Span::from_seconds),
+            usual: Span::from_seconds(believed),
+            program: program(ask, record.spec.profile.as_deref(), record.spec.program),
             priority: ask.priority,
             weight: ask.weight,
             tickets: ask.tickets,

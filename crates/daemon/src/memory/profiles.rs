@@ -153,16 +153,27 @@ pub fn class_of(ask: &Submit, rules: &Sharing) -> String {
             } else if option == argument && arguments.peek().is_some_and(|value| !value.starts_with('-')) {
                 arguments.next();
             }
-        } else if has_script || argument.starts_with('/') {
-            has_script = true;
+        } else if has_script {
             words.push(argument);
         } else {
-            // The same name in two folders is two programs.
             has_script = true;
-            words.push(format!("{}/{argument}", ask.cwd.lossy().trim_end_matches('/')));
+            words.push(full_name(argument, ask));
         }
     }
     words.join(" ")
+}
+
+/// The program and the script of a command by their full names, without any other argument. Empty if there is no command.
+pub fn program_of(ask: &Submit) -> String {
+    let mut arguments = ask.command.iter().map(Text::lossy);
+    let program = arguments.next();
+    let script = arguments.find(|argument| !argument.starts_with('-')).map(|script| full_name(script, ask));
+    program.into_iter().chain(script).collect::<Vec<_>>().join(" ")
+}
+
+/// The same name in two folders is two scripts.
+fn full_name(script: String, ask: &Submit) -> String {
+    if script.starts_with('/') { script } else { format!("{}/{script}", ask.cwd.lossy().trim_end_matches('/')) }
 }
 
 #[cfg(test)]
@@ -192,6 +203,11 @@ mod tests {
         }
         assert_ne!(class("/b", &["python", "train.py", "--batch-size=32"]), plain);
         assert_ne!(class("/a", &["python", "train.py", "--batch-size=64"]), plain);
+        let program = |cwd: &str, command: &[&str]| program_of(&ask(cwd, command));
+        for same in [&["python", "train.py", "--batch-size=64"][..], &["python", "-u", "/a/train.py", "x"]] {
+            assert_eq!(program("/a", same), "python /a/train.py");
+        }
+        assert_eq!((program("/a", &["true"]).as_str(), program("/a", &[]).as_str()), ("true", ""));
         let named = Submit { profile_as: Some("mine".to_owned()), ..ask("/a", &["x"]) };
         assert_eq!(class_of(&named, &rules), "mine");
     }

@@ -1,10 +1,12 @@
 //! A replay: the past as the simulator can run it: jobs with their measured lengths, and the machine they ran on.
 
 use crate::api::{Gpu, History, PastJob, PastRun, SchedulerSettings};
+use crate::forecast::learned::program;
+use crate::memory::profiles::program_of;
 use rota_core::cluster::{Gpu as ClusterGpu, Node};
 use rota_core::{
     Cluster, Dependency, End, Event, EventKind, GpuCatalog, GpuId, GpuList, GpuType, GpuTypeId, Job, JobId, MilliGpu, NodeId,
-    Span, Time, Workload,
+    Span, Time, Workload, mark,
 };
 use serde::Serialize;
 use std::collections::HashMap;
@@ -123,7 +125,9 @@ fn job_of(past: &PastJob, zero_ns: u64, workload: &mut Workload) -> Job {
         gpu_types: past.ask.gpu_types.iter().map(|kind| workload.names.intern(kind)).collect(),
         share: MilliGpu(past.share_milli),
         memory_mib: past.memory_mib,
-        estimate: Span::from_seconds(past.believed_seconds),
+        estimate: past.ask.estimate_seconds.or(past.ask.time_limit_seconds).and_then(Span::from_seconds),
+        usual: Span::from_seconds(past.believed_seconds),
+        program: program(&past.ask, past.job.profile.as_deref(), Some(mark(&program_of(&past.ask)))),
         priority: past.ask.priority,
         weight: past.ask.weight,
         tickets: past.ask.tickets,

@@ -5,6 +5,7 @@ mod many_jobs;
 mod measured;
 mod simulated;
 mod slow_stops;
+mod taught;
 
 use crate::api::Submit;
 use crate::api::text::Text;
@@ -417,9 +418,14 @@ fn changes_of(outages: &Outages) -> BTreeMap<(u64, usize), bool> {
 
 /// The starts of a daemon, which ends and comes back every so often. Every other time it is killed rather than asked to end.
 fn starts_of_the_daemon(case: &Case, setting: Setting<'_>, restart_every: Option<u64>) -> Vec<Start> {
+    starts_of_a_daemon(case, &|_| setting, restart_every)
+}
+
+/// The same, where the setting depends on when the daemon comes back.
+fn starts_of_a_daemon<'a>(case: &Case, setting_at: &dyn Fn(Time) -> Setting<'a>, restart_every: Option<u64>) -> Vec<Start> {
     let starts = Rc::new(RefCell::new(Vec::new()));
     let store = Store::in_memory();
-    let mut world = daemon(platform(case, restart_every, &starts), store, setting);
+    let mut world = daemon(platform(case, restart_every, &starts), store, setting_at(Time::ZERO));
     for lives in 0.. {
         let mut session = world.restore().unwrap();
         // A scheduler that is made anew decides at once; the simulator begins with its first job.
@@ -434,6 +440,7 @@ fn starts_of_the_daemon(case: &Case, setting: Setting<'_>, restart_every: Option
         }
         let LiveWorld { mut platform, journal, .. } = session.world;
         platform.forget_messages();
+        let setting = setting_at(platform.now());
         world = daemon(platform, journal.store, setting);
         world.adopt();
         world.pace.awaits_look = false;

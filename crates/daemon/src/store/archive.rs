@@ -149,36 +149,14 @@ impl Archive {
         })
     }
 
-    /// Hands over the jobs that ended at or after a moment, in the order of their ends, one at a time and without commands that are kept
-    /// apart: an array of ten thousand jobs takes no more memory here than one job. Without a moment it begins with the newest `newest_max`.
+    /// See [`ended_since`].
     pub fn ended_since(
         &self,
         since_ns: Option<i64>,
         newest_max: usize,
         mut each: impl FnMut(&JobRecord),
     ) -> Result<(), StoreError> {
-        let first = "SELECT finished_ns FROM jobs WHERE finished_ns IS NOT NULL ORDER BY finished_ns DESC LIMIT 1 OFFSET ?1";
-        let sql = format!(
-            "SELECT {COLUMNS} FROM jobs WHERE finished_ns >= ?1 AND state IN ('done','failed','cancelled','lost') ORDER BY finished_ns"
-        );
-        self.read(|connection| {
-            let since_ns = if let Some(since) = since_ns {
-                since
-            } else {
-                let newer = newest_max.saturating_sub(1);
-                connection.query_row(first, [newer], |row| row.get(0)).optional()?.unwrap_or(i64::MIN)
-            };
-            let reader = JobReader::without_commands();
-            let mut query = connection.prepare_cached(&sql)?;
-            for record in query.query_map([since_ns], |row| reader.read(row))? {
-                match record {
-                    Ok(record) => each(&record),
-                    Err(error) if is_of_one_row(&error) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(())
-        })
+        self.read(|connection| ended_since(connection, since_ns, newest_max, &mut each))
     }
 
     /// The number of the last event.
@@ -205,6 +183,36 @@ impl Archive {
     pub fn read<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         query(&self.connection).map_err(|source| explain(&self.path, source))
     }
+}
+
+/// Hands over the jobs that ended at or after a moment, in the order of their ends, one at a time and without commands that are kept
+/// apart: an array of ten thousand jobs takes no more memory here than one job. Without a moment it begins with the newest `newest_max`.
+pub fn ended_since(
+    connection: &Connection,
+    since_ns: Option<i64>,
+    newest_max: usize,
+    each: &mut dyn FnMut(&JobRecord),
+) -> rusqlite::Result<()> {
+    let first = "SELECT finished_ns FROM jobs WHERE finished_ns IS NOT NULL ORDER BY finished_ns DESC LIMIT 1 OFFSET ?1";
+    let sql = format!(
+        "SELECT {COLUMNS} FROM jobs WHERE finished_ns >= ?1 AND state IN ('done','failed','cancelled','lost') ORDER BY finished_ns"
+    );
+    let since_ns = if let Some(since) = since_ns {
+        since
+    } else {
+        let newer = newest_max.saturating_sub(1);
+        connection.query_row(first, [newer], |row| row.get(0)).optional()?.unwrap_or(i64::MIN)
+    };
+    let reader = JobReader::without_commands();
+    let mut query = connection.prepare_cached(&sql)?;
+    for record in query.query_map([since_ns], |row| reader.read(row))? {
+        match record {
+            Ok(record) => each(&record),
+            Err(error) if is_of_one_row(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Whether an error is about what is in a row, and not about the database.

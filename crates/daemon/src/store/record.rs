@@ -34,6 +34,9 @@ pub struct Spec {
     /// The process a claim is tied to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
+    /// The mark of its program and script: by it lengths are learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<u64>,
     /// The class its memory is learned under, where that is predicted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,

@@ -317,6 +317,7 @@ impl<P: Platform> LiveWorld<P> {
             values: Vec::new(),
             membership: None,
             holder: registration.holder.clone(),
+            program: None,
             profile: None,
             is_profile_run: false,
             client: Some(wish.clone()),

@@ -8,7 +8,7 @@
 //! 34,468 s with one such class and 35,873 s with two.
 
 use super::table::Memory;
-use rota_core::{Job, Names};
+use rota_core::{Job, Names, mark};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
@@ -22,7 +22,7 @@ pub(super) enum Level {
     ProjectGang,
     User,
     UserGang,
-    JobType,
+    Program,
     Recent,
 }
 
@@ -46,34 +46,34 @@ pub(super) struct ClassKey {
     estimate: u8,
     /// Gang size in half octaves.
     gang: u8,
-    /// The number of the user's or project's name.
-    owner: u32,
-    /// The number of the job type's name.
-    job_type: u32,
+    /// The mark of the user or project.
+    owner: u64,
+    /// The mark of the program.
+    program: u64,
 }
 
-/// What is known of a job when it is submitted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct JobTraits<'a> {
-    /// Its user; empty if not known.
-    pub user: &'a str,
-    /// Its project, virtual cluster or account; empty if not known.
-    pub project: &'a str,
-    /// Its job type; empty if not known.
-    pub job_type: &'a str,
+/// What is known of a job when it is submitted. Names are given by their [marks](mark): 0 is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct JobTraits {
+    /// Its user.
+    pub user: u64,
+    /// Its project, virtual cluster or account.
+    pub project: u64,
+    /// Its job type, program or name.
+    pub program: u64,
     /// The number of GPUs that the job needs at once.
     pub gpus: u32,
     /// How long its user says it runs, in seconds on its best GPU type.
     pub estimate_seconds: Option<f64>,
 }
 
-impl<'a> JobTraits<'a> {
+impl JobTraits {
     /// The traits of a job; `best_speed` is that of its best GPU type.
-    pub fn of(job: &Job, names: &'a Names, best_speed: f64) -> Self {
+    pub fn of(job: &Job, names: &Names, best_speed: f64) -> Self {
         Self {
-            user: names.text(job.user),
-            project: names.text(job.project),
-            job_type: names.text(job.kind),
+            user: mark(names.text(job.user)),
+            project: mark(names.text(job.project)),
+            program: if job.program == 0 { mark(names.text(job.kind)) } else { job.program },
             gpus: job.gpus,
             estimate_seconds: job.estimate.map(|estimate| estimate.at_speed(best_speed).seconds()),
         }
@@ -90,37 +90,36 @@ fn half_octave(value: f64) -> u8 {
 }
 
 /// The classes of a job. What is not known of it has no class.
-pub(super) fn keys(traits: &JobTraits<'_>, number_of: &mut dyn FnMut(&str) -> u32) -> SmallVec<[ClassKey; 10]> {
+pub(super) fn keys(traits: &JobTraits) -> SmallVec<[ClassKey; 10]> {
     let estimate = traits.estimate_seconds.map_or(0, |seconds| half_octave(seconds) + 1);
     let gang = half_octave(f64::from(traits.gpus));
+    let (user, program) = (traits.user, traits.program);
     let mut keys = SmallVec::new();
-    let all = ClassKey { level: Level::All, estimate: 0, gang: 0, owner: 0, job_type: 0 };
+    let all = ClassKey { level: Level::All, estimate: 0, gang: 0, owner: 0, program: 0 };
     keys.push(all);
     if estimate > 0 {
         keys.push(ClassKey { level: Level::Estimate, estimate, ..all });
     }
     keys.push(ClassKey { level: Level::Gang, estimate, gang, ..all });
-    if !traits.project.is_empty() && traits.project != traits.user {
-        let project = ClassKey { level: Level::Project, estimate, owner: number_of(traits.project), ..all };
+    if traits.project != 0 && traits.project != user {
+        let project = ClassKey { level: Level::Project, estimate, owner: traits.project, ..all };
         keys.push(project);
         if estimate == 0 {
             keys.push(ClassKey { level: Level::ProjectGang, gang, ..project });
         }
     }
-    let owner = number_of(traits.user);
-    let job_type = number_of(traits.job_type);
-    if !traits.user.is_empty() {
-        let user = ClassKey { level: Level::User, estimate, owner, ..all };
+    if user != 0 {
+        let user = ClassKey { level: Level::User, estimate, owner: user, ..all };
         keys.push(user);
         if estimate == 0 {
             keys.push(ClassKey { level: Level::UserGang, gang, ..user });
         }
     }
-    if !traits.job_type.is_empty() {
-        keys.push(ClassKey { level: Level::JobType, estimate, owner, job_type, ..all });
+    if program != 0 {
+        keys.push(ClassKey { level: Level::Program, estimate, owner: user, program, ..all });
     }
-    if !traits.user.is_empty() || !traits.job_type.is_empty() {
-        keys.push(ClassKey { level: Level::Recent, estimate, gang, owner, job_type });
+    if user != 0 || program != 0 {
+        keys.push(ClassKey { level: Level::Recent, estimate, gang, owner: user, program });
     }
     keys
 }

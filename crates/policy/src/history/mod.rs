@@ -17,7 +17,7 @@ pub use tracker::{Tracker, attained_seconds};
 
 use classes::{ClassKey, Level};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use steps::STEPS;
 use table::Table;
 
@@ -32,7 +32,6 @@ const HAZARD_UNKNOWN: f64 = 0.231;
 pub struct History {
     classes: Vec<Class>,
     class_of: HashMap<ClassKey, u32>,
-    names: BTreeMap<Box<str>, u32>,
     ended: u64,
     version: u64,
 }
@@ -47,7 +46,6 @@ struct Class {
 /// The form on the disk: what can be found again is left out.
 #[derive(Clone, Serialize, Deserialize)]
 struct Saved {
-    names: Vec<Box<str>>,
     classes: Vec<Class>,
     ended: u64,
     version: u64,
@@ -55,42 +53,42 @@ struct Saved {
 
 impl From<History> for Saved {
     fn from(history: History) -> Self {
-        let mut names = history.names.into_iter().map(|(text, number)| (number, text)).collect::<Vec<_>>();
-        names.sort_unstable();
-        let names = names.into_iter().map(|(_, text)| text).collect();
-        Self { names, classes: history.classes, ended: history.ended, version: history.version }
+        Self { classes: history.classes, ended: history.ended, version: history.version }
     }
 }
 
 impl From<Saved> for History {
     fn from(saved: Saved) -> Self {
         let class_of = saved.classes.iter().zip(0..).map(|(class, row)| (class.key, row)).collect();
-        let names = saved.names.into_iter().zip(0..).collect();
-        Self { classes: saved.classes, class_of, names, ended: saved.ended, version: saved.version }
+        Self { classes: saved.classes, class_of, ended: saved.ended, version: saved.version }
     }
 }
 
 impl History {
     /// The classes of a job, coarse to fine, made if they are new.
-    pub fn lineage(&mut self, traits: &JobTraits<'_>) -> Lineage {
-        let keys = classes::keys(traits, &mut |text| {
-            let next = self.names.len() as u32;
-            *self.names.entry(text.into()).or_insert(next)
-        });
+    pub fn lineage(&mut self, traits: &JobTraits) -> Lineage {
         let row = |key: ClassKey| {
             *self.class_of.entry(key).or_insert_with(|| {
                 self.classes.push(Class { key, table: Table::default() });
                 self.classes.len() as u32 - 1
             })
         };
-        Lineage(keys.into_iter().map(row).collect())
+        Lineage(classes::keys(traits).into_iter().map(row).collect())
     }
 
     /// The classes of a job that are known already. A job that never runs makes none.
-    pub fn known_lineage(&self, traits: &JobTraits<'_>) -> Lineage {
-        // No name has this number.
-        let keys = classes::keys(traits, &mut |text| self.names.get(text).copied().unwrap_or(u32::MAX));
-        Lineage(keys.iter().filter_map(|key| self.class_of.get(key).copied()).collect())
+    pub fn known_lineage(&self, traits: &JobTraits) -> Lineage {
+        Lineage(classes::keys(traits).iter().filter_map(|key| self.class_of.get(key).copied()).collect())
+    }
+
+    /// A job ran for so many seconds, and ended by itself or was cut off.
+    pub fn ran(&mut self, traits: &JobTraits, seconds: f64, has_ended: bool) {
+        let lineage = self.lineage(traits);
+        let last = steps::step_of(seconds);
+        (0..=last).for_each(|step| self.reach(&lineage, step));
+        if has_ended {
+            self.end(&lineage, last);
+        }
     }
 
     /// How many classes there are.
@@ -104,6 +102,15 @@ impl History {
         for &row in &lineage.0 {
             let Class { key, table } = &mut self.classes[row as usize];
             table.reach(step, key.level.memory());
+        }
+    }
+
+    /// A job that reached a step does not count any more.
+    fn take_back(&mut self, lineage: &Lineage, step: usize) {
+        self.version += 1;
+        for &row in &lineage.0 {
+            let Class { key, table } = &mut self.classes[row as usize];
+            table.take_back(step, key.level.memory());
         }
     }
 
@@ -162,8 +169,7 @@ impl History {
     /// Bytes it takes in memory, about.
     pub fn bytes(&self) -> usize {
         let class = |class: &Class| size_of::<Class>() + class.table.bytes() + size_of::<(ClassKey, u32)>() * 8 / 7;
-        let names = self.names.keys().map(|name| name.len() + size_of::<(Box<str>, u32)>()).sum::<usize>();
-        self.classes.iter().map(class).sum::<usize>() + names
+        self.classes.iter().map(class).sum()
     }
 }
 

@@ -54,6 +54,12 @@ impl Table {
         self.at(step).0 += memory.one();
     }
 
+    /// A job that reached a step does not count any more. Of what was forgotten since, nothing is taken back.
+    pub fn take_back(&mut self, step: usize, memory: Memory) {
+        let (reached, ended) = self.at(step);
+        *reached = reached.saturating_sub(memory.one()).max(*ended);
+    }
+
     /// One more job ended in a step that it had reached.
     pub fn end(&mut self, step: usize, memory: Memory) {
         let (reached, ended) = self.at(step);

@@ -2,19 +2,18 @@
 
 use super::steps::{STEPS, end_seconds, start_seconds, step_of};
 use super::*;
+use rota_core::mark;
 
-fn traits<'a>(user: &'a str, project: &'a str, gpus: u32) -> JobTraits<'a> {
-    JobTraits { user, project, job_type: "", gpus, estimate_seconds: None }
+fn traits(user: &str, project: &str, gpus: u32) -> JobTraits {
+    JobTraits { user: mark(user), project: mark(project), gpus, ..JobTraits::default() }
 }
 
 /// A job that ran so long and ended.
-fn ran(history: &mut History, traits: &JobTraits<'_>, seconds: f64) {
-    let lineage = history.lineage(traits);
-    (0..=step_of(seconds)).for_each(|step| history.reach(&lineage, step));
-    history.end(&lineage, step_of(seconds));
+fn ran(history: &mut History, traits: &JobTraits, seconds: f64) {
+    history.ran(traits, seconds, true);
 }
 
-fn median(history: &mut History, traits: &JobTraits<'_>) -> f64 {
+fn median(history: &mut History, traits: &JobTraits) -> f64 {
     let lineage = history.lineage(traits);
     history.belief(&lineage).quantile(0.0, 0.5).unwrap_or(f64::INFINITY)
 }
@@ -39,7 +38,7 @@ fn a_class_shrinks_to_the_coarser_one() {
     }
     let all = (4.0 + 8.0 * HAZARD_UNKNOWN) / 18.0;
     let single = (4.0 + 8.0 * all) / 18.0;
-    let hazard = |history: &mut History, traits: &JobTraits<'_>| {
+    let hazard = |history: &mut History, traits: &JobTraits| {
         let lineage = history.lineage(traits);
         let survival = history.belief(&lineage).quantile(0.0, 1e-9).unwrap();
         // Within a step ends come at a constant rate: the first billionth of them tells the rate.
@@ -143,8 +142,8 @@ fn a_thousand_users_take_less_than_ten_megabytes_and_a_million_jobs_no_more_than
         let project = format!("project-{}", user % 40);
         for job in 0_u32..24 {
             let estimate_seconds = (job % 3 > 0).then(|| 3600.0 * f64::from(1 + job % 4));
-            let job_type = ["", "train", "evaluate"][job as usize % 3];
-            let traits = JobTraits { job_type, estimate_seconds, ..traits(&name, &project, 1 << (job % 4)) };
+            let program = mark(["", "train", "evaluate"][job as usize % 3]);
+            let traits = JobTraits { program, estimate_seconds, ..traits(&name, &project, 1 << (job % 4)) };
             ran(&mut history, &traits, 10.0 * 1.7_f64.powi((job * 7 % 19).cast_signed()));
         }
     }

@@ -108,6 +108,21 @@ impl Tracker {
         &self.history
     }
 
+    /// What the jobs taught that have ended. With it another tracker may begin, which counts the other jobs itself.
+    pub fn taught_by_ended(&self) -> History {
+        let mut history = self.history.clone();
+        for track in self.jobs.iter().filter(|track| track.reached > 0) {
+            let lineage = &self.kinds[track.kind as usize - 1].lineage;
+            (0..usize::from(track.reached)).for_each(|step| history.take_back(lineage, step));
+        }
+        history
+    }
+
+    /// Begins with what earlier jobs taught. Jobs that run are followed from here on, with what they have behind them.
+    pub fn begin_with(&mut self, history: History) {
+        *self = Self { history, ..Self::default() };
+    }
+
     /// Nothing is learned from now on. Where jobs are is still followed.
     pub fn close(&mut self) {
         self.is_closed = true;
@@ -148,7 +163,7 @@ impl Tracker {
 
     fn kind(&mut self, view: &JobView<'_>, snapshot: &Snapshot<'_>) {
         let traits = JobTraits::of(view.job, &snapshot.bound.names, view.best_speed());
-        let (lineage, is_of_one_user) = (self.history.lineage(&traits), !traits.user.is_empty());
+        let (lineage, is_of_one_user) = (self.history.lineage(&traits), traits.user != 0);
         if self.kind_of.is_empty() {
             self.kind_of = self.kinds.iter().zip(1..).map(|(kind, number)| (kind.lineage.clone(), number)).collect();
         }
@@ -269,10 +284,20 @@ impl Tracker {
     /// Jobs have other rows from now on. What they taught stays.
     pub fn renumber(&mut self, rows: &Renumbering) {
         rows.keep(&mut self.jobs);
+        self.forget_unused();
         rows.rename(&mut self.crossed);
         self.ended.clear();
         let kept = std::mem::take(&mut self.crossings).into_iter();
         self.crossings = kept.filter_map(|Reverse((at, job))| Some(Reverse((at, rows.new_of(job)?)))).collect();
+    }
+
+    /// Beliefs of kinds without a job are found again when they are needed.
+    fn forget_unused(&mut self) {
+        let mut is_used = vec![false; self.kinds.len() + 1];
+        self.jobs.iter().for_each(|track| is_used[track.kind as usize] = true);
+        for (kind, _) in self.kinds.iter_mut().zip(&is_used[1..]).filter(|(_, is_used)| !**is_used) {
+            kind.known = None;
+        }
     }
 
     /// How much was learned so far; changes with everything learned.

@@ -7,7 +7,7 @@
 use super::alike::Alike;
 use super::strictness::Strictness;
 use super::weight::{GittinsTable, Knowledge, Memo, Turn, worth};
-use crate::history::attained_seconds;
+use crate::history::{Tracker, attained_seconds};
 use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
@@ -376,6 +376,10 @@ impl Policy for Lag {
         if let Knowledge::History(tracker) = &mut self.knowledge {
             tracker.close();
         }
+    }
+
+    fn trackers(&mut self) -> Vec<&mut Tracker> {
+        if let Knowledge::History(tracker) = &mut self.knowledge { vec![&mut **tracker] } else { Vec::new() }
     }
 
     fn renumber(&mut self, rows: &Renumbering) {

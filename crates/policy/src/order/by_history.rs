@@ -40,7 +40,7 @@ impl Beliefs {
                 self.active.remove(&view.id());
             }
         }
-        if self.tracker.version().saturating_sub(self.renewed_at) >= RENEW_AFTER {
+        if self.tracker.version().abs_diff(self.renewed_at) >= RENEW_AFTER {
             self.renewed_at = self.tracker.version();
             return self.active.iter().copied().collect();
         }
@@ -138,6 +138,10 @@ impl Policy for ByHistory {
         self.beliefs.tracker.close();
     }
 
+    fn trackers(&mut self) -> Vec<&mut Tracker> {
+        vec![&mut self.beliefs.tracker]
+    }
+
     fn renumber(&mut self, rows: &Renumbering) {
         self.beliefs.renumber(rows);
     }
@@ -173,6 +177,12 @@ impl Policy for ReservesByHistory {
     fn begin_forecast(&mut self) {
         self.order.begin_forecast();
         self.beliefs.tracker.close();
+    }
+
+    fn trackers(&mut self) -> Vec<&mut Tracker> {
+        let mut all = self.order.trackers();
+        all.push(&mut self.beliefs.tracker);
+        all
     }
 
     fn renumber(&mut self, rows: &Renumbering) {

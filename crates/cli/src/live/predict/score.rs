@@ -7,16 +7,15 @@ use crate::live::past;
 use crate::output;
 use crate::whatif::out_file::OutFile;
 use rota_core::{Bound, Span, ThroughputTable, Time};
-use rota_daemon::api::{PastJob, Status};
+use rota_daemon::api::Status;
 use rota_forecast::{Accuracy, ForecastOptions, Outcome, Score, ScoreOptions};
 use rota_sim::{Restart, SimOptions};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Scores and prints.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     let csv = args.csv.as_deref().map(OutFile::create).transpose()?;
-    let Past { bound, table, policy, without_estimate } = past_jobs(args)?;
+    let Past { bound, table, policy } = past_jobs(args)?;
     let restart = Restart { cost: Span::from_seconds(args.restart_cost).unwrap_or_default(), ..Restart::default() };
     let options = SimOptions { restart, ..SimOptions::default() };
     let score_options = ScoreOptions {
@@ -26,7 +25,6 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
         engine: options.engine(),
         stop_time: options.stop_time,
         arrivals: !args.no_arrivals,
-        without_estimate,
     };
     let bar = output::progress(bound.jobs.len() as u64, "jobs");
     bar.set_message("replaying");
@@ -48,8 +46,6 @@ struct Past {
     bound: Arc<Bound>,
     table: ThroughputTable,
     policy: String,
-    /// The jobs whose users gave neither estimate nor limit, by label.
-    without_estimate: HashSet<Box<str>>,
 }
 
 fn past_jobs(args: &PredictArgs) -> anyhow::Result<Past> {
@@ -59,7 +55,7 @@ fn past_jobs(args: &PredictArgs) -> anyhow::Result<Past> {
         let cluster = inputs::load_cluster(cluster, args.gpus_per_node)?;
         let bound = inputs::bind(loaded.workload, cluster, &table, args.skip_bad)?;
         let policy = args.policy.clone().unwrap_or_else(|| "lag-match".to_owned());
-        return Ok(Past { bound, table, policy, without_estimate: HashSet::new() });
+        return Ok(Past { bound, table, policy });
     }
     let client = Client::new(&args.state);
     let status: Status = client.get("/api/v1/status")?;
@@ -67,12 +63,9 @@ fn past_jobs(args: &PredictArgs) -> anyhow::Result<Past> {
     for left_out in &replay.left_out {
         output::remark(left_out);
     }
-    // The daemon reckons with a length of its own where a user gave none.
-    let is_unsaid = |job: &&PastJob| job.ask.estimate_seconds.or(job.ask.time_limit_seconds).is_none();
-    let without_estimate = replay.jobs.iter().filter(is_unsaid).map(|job| job.job.id.to_string().into()).collect();
     let table = ThroughputTable::default();
     let bound = inputs::bind(replay.workload, replay.cluster, &table, true)?;
-    Ok(Past { bound, table, policy: args.policy.clone().unwrap_or(status.policy), without_estimate })
+    Ok(Past { bound, table, policy: args.policy.clone().unwrap_or(status.policy) })
 }
 
 /// Every prediction beside what happened. Times are seconds since the beginning of the trace; what is not known is left empty.

@@ -7,12 +7,13 @@
 use crate::api::text::Text;
 use crate::api::{Submit, Submitted};
 use crate::machine::platform::{Caller, Platform, Refusal, RefusalKind, Reply};
+use crate::memory::profiles::program_of;
 use crate::queue::commit::Durability;
 use crate::queue::intake::{Accepted, Origin};
 use crate::queue::world::LiveWorld;
 use crate::store::groups::GroupWish;
 use crate::store::record::Spec;
-use rota_core::Event;
+use rota_core::{Event, mark};
 use rota_engine::State;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -218,6 +219,7 @@ pub fn expand(ask: Submit, caller: &Caller, most: usize) -> Result<Vec<Spec>, Re
     let saves_progress = ask.saves_progress || ask.preempt.is_some();
     let (array, params) = (Vec::new(), Vec::new());
     let plain = Arc::new(Submit { array, params, group: None, env: Arc::default(), preemptible, saves_progress, ..ask });
+    let program = Some(mark(&program_of(&plain))).filter(|mark| *mark > 0);
     let mut specs = Vec::with_capacity(count);
     for index in indices {
         for values in &combinations {
@@ -229,6 +231,7 @@ pub fn expand(ask: Submit, caller: &Caller, most: usize) -> Result<Vec<Spec>, Re
                 values: values.clone(),
                 membership: None,
                 holder: None,
+                program,
                 profile: None,
                 is_profile_run: false,
                 client: None,

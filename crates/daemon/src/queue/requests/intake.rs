@@ -456,6 +456,7 @@ impl<P: Platform> LiveWorld<P> {
             values: Vec::new(),
             membership: None,
             holder: Some(holder),
+            program: None,
             profile: None,
             is_profile_run: false,
             client: None,

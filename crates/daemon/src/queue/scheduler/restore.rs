@@ -4,6 +4,7 @@
 //! (a first start, another machine, another version) the scheduler is made anew from the jobs' records.
 
 use crate::api::{self, AfterCondition, JobState};
+use crate::forecast::learned::{CLASSES_MAX, history_until};
 use crate::machine::devices::Devices;
 use crate::machine::inventory::Machine;
 use crate::machine::platform::Platform;
@@ -24,7 +25,8 @@ type Image = (Vec<u64>, Vec<u8>, Pending);
 /// Something that happened since an image was made.
 enum Since {
     Event(Event),
-    Policy(String),
+    /// A policy was set, at that moment of the wall clock.
+    Policy(String, i64),
 }
 
 impl<P: Platform> LiveWorld<P> {
@@ -40,16 +42,18 @@ impl<P: Platform> LiveWorld<P> {
             for step in since {
                 match step {
                     Since::Event(event) => session.replay(&event),
-                    Since::Policy(policy) => set_policy(&mut session, &policy)?,
+                    Since::Policy(policy, wall_ns) => begin_policy(&mut session, &policy, wall_ns)?,
                 }
             }
             session
         } else {
-            self.made_anew()?
+            let mut engine = self.engine_anew()?;
+            self.teach(&mut engine, i64::MAX);
+            Session::new(engine, self)
         };
         if session.engine.policy() != session.world.switches.policy {
             let policy = session.world.switches.policy.clone();
-            set_policy(&mut session, &policy)?;
+            begin_policy(&mut session, &policy, i64::MAX)?;
         }
         let mut events = Vec::new();
         session.world.find_astray(&session.engine.state, &mut events);
@@ -103,7 +107,7 @@ impl<P: Platform> LiveWorld<P> {
         let mut since = Vec::new();
         for (_, stamp, event) in self.journal.store.journal_after(seq).ok()? {
             if let EventKind::PolicySet { policy, .. } = &event {
-                since.push(Since::Policy(policy.to_string()));
+                since.push(Since::Policy(policy.to_string(), stamp.wall_ns));
                 continue;
             }
             let record = match &event {
@@ -117,13 +121,7 @@ impl<P: Platform> LiveWorld<P> {
         Some((engine, pending, since))
     }
 
-    /// A session whose scheduler is made from the jobs' records.
-    fn made_anew(mut self) -> Result<Session<Self>, String> {
-        let engine = self.engine_anew()?;
-        Ok(Session::new(engine, self))
-    }
-
-    /// A scheduler made from the jobs' records.
+    /// A scheduler made from the jobs' records. Its policy knows nothing of earlier jobs yet.
     fn engine_anew(&mut self) -> Result<Engine, String> {
         let policy = self.registry.build(&self.switches.policy).map_err(|error| error.to_string())?;
         let bound = Arc::new(Bound::empty("live", self.devices.machine.cluster.clone()));
@@ -145,6 +143,20 @@ impl<P: Platform> LiveWorld<P> {
         }
         self.pace.wants_decision = true;
         Ok(engine)
+    }
+
+    /// The policy in force goes by what the jobs taught that had ended at a moment of the wall clock.
+    fn teach(&mut self, engine: &mut Engine, until_ns: i64) {
+        if engine.classes_learned().is_none() {
+            return;
+        }
+        match history_until(&self.journal.store, until_ns) {
+            Ok(history) => engine.teach(&history),
+            Err(error) => {
+                let text = format!("the policy begins without what earlier jobs taught, because they cannot be read: {error}");
+                self.board.write().warnings.insert("taught", text);
+            }
+        }
     }
 
     /// Takes over the nodes and GPUs that the executor has now.
@@ -266,13 +278,18 @@ fn free_slot(engine: &Engine, devices: usize) -> Option<GpuId> {
 }
 
 /// The nodes or their GPUs are others than before: the scheduler is made anew for them, from the jobs' records, as at a
-/// start on another machine. Nothing happens to running jobs. What a policy remembers beyond the records is of the GPUs before.
+/// start on another machine. Nothing happens to running jobs. The policy keeps what it learned of lengths; what else it remembers beyond the
+/// records is of the GPUs before.
 pub(crate) fn take_inventory<P: Platform>(session: &mut Session<LiveWorld<P>>) -> Result<(), String> {
     let nodes = session.world.platform.executor().inventory();
     session.world.move_to(&nodes);
     let measured = session.engine.state.measured.clone();
+    let taught = session.engine.taught_by_ended();
     let mut engine = session.world.engine_anew()?;
     engine.state.measured = measured;
+    if let Some(history) = taught {
+        engine.teach(&history);
+    }
     session.take_engine(engine);
     let mut events = Vec::new();
     session.world.find_astray(&session.engine.state, &mut events);
@@ -289,10 +306,28 @@ pub(crate) fn take_inventory<P: Platform>(session: &mut Session<LiveWorld<P>>) -
 
 /// Another policy decides from now on.
 pub(crate) fn set_policy<P: Platform>(session: &mut Session<LiveWorld<P>>, policy: &str) -> Result<(), String> {
+    begin_policy(session, policy, i64::MAX)?;
+    // Jobs that end from now on must not teach a second time after a restart.
+    save_image(session);
+    Ok(())
+}
+
+/// Another policy decides from now on. It knows what the jobs taught that had ended at a moment of the wall clock.
+fn begin_policy<P: Platform>(session: &mut Session<LiveWorld<P>>, policy: &str, until_ns: i64) -> Result<(), String> {
     let configured = session.world.registry.build(policy).map_err(|error| error.to_string())?;
     session.engine.set_policy(configured);
+    session.world.teach(&mut session.engine, until_ns);
     session.world.pace.wants_decision = true;
     Ok(())
+}
+
+/// What has to be done now and then, and then [`save_image`].
+pub(crate) fn keep_up<P: Platform>(session: &mut Session<LiveWorld<P>>) {
+    // Users who give each job a name of its own make classes without end: the newest jobs teach again from the beginning.
+    if session.engine.classes_learned().is_some_and(|classes| classes > CLASSES_MAX) {
+        session.world.teach(&mut session.engine, i64::MAX);
+    }
+    save_image(session);
 }
 
 /// Writes down everything that decisions depend on, as of the last event.

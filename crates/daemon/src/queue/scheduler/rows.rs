@@ -3,6 +3,7 @@
 //! The scheduler numbers jobs by rows and GPUs by their place in the cluster; the journal has numbers that are never given twice and
 //! UUIDs. An event is translated in one place, here, for a queue that runs and for one that is replayed after a restart.
 
+use crate::forecast::learned::program;
 use crate::machine::inventory::{CPU, Machine};
 use crate::memory::sharing::group_of;
 use crate::queue::estimates::Estimates;
@@ -171,7 +172,9 @@ impl Translator<'_> {
             share: MilliGpu(share),
             memory_mib,
             group: group_of(record),
-            estimate: Some(seconds(believed)),
+            estimate: ask.estimate_seconds.or(ask.time_limit_seconds).map(seconds),
+            usual: Some(seconds(believed)),
+            program: program(ask, record.spec.profile.as_deref(), record.spec.program),
             priority: ask.priority,
             weight: ask.weight,
             tickets: ask.tickets,
