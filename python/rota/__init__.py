@@ -66,7 +66,20 @@ from ._errors import (
     Unintelligible,
     Unreachable,
 )
-from ._jobs import After, Blocker, Counterfactual, Delay, Event, Explanation, Job, Point, Samples
+from ._jobs import (
+    After,
+    Blocker,
+    Counterfactual,
+    Delay,
+    EarlierPredictions,
+    Event,
+    Explanation,
+    Job,
+    Point,
+    Prediction,
+    Predictions,
+    Samples,
+)
 from ._lease.iterator import Iterator
 from ._lease.vault import SaveFailed
 from ._machine import Gpu, GpuProcess, Session, Status, Token
@@ -94,6 +107,7 @@ __all__ = [
     "Conflict",
     "Counterfactual",
     "Delay",
+    "EarlierPredictions",
     "Event",
     "Explanation",
     "Forbidden",
@@ -111,6 +125,8 @@ __all__ = [
     "NamedUse",
     "NotFound",
     "Point",
+    "Prediction",
+    "Predictions",
     "Problem",
     "RotaError",
     "Samples",

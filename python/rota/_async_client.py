@@ -17,7 +17,7 @@ from ._decoding import Duration, Moment, seconds
 from ._endpoint import Endpoint, find
 from ._errors import ABSENT, RotaError, problem_of
 from ._exchange import Pause, Request, Response
-from ._jobs import Event, Explanation, Job, JobRef, JobRefs, Samples, State
+from ._jobs import Event, Explanation, Job, JobRef, JobRefs, Predictions, Samples, State
 from ._machine import Gpu, Scope, Session, Status, Token
 from ._past import Heatmap, Simulation, Timeline, Usage
 from ._patience import Patience, Steps
@@ -180,6 +180,10 @@ class AsyncClient:
     @_as(Client.explain)
     async def explain(self, job: JobRef) -> Explanation:
         return await self._run(operations.explain(job))
+
+    @_as(Client.predictions)
+    async def predictions(self) -> Predictions:
+        return await self._run(operations.predictions())
 
     @_as(Client.job_events)
     async def job_events(self, job: JobRef) -> list[Event]:

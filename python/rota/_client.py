@@ -18,7 +18,7 @@ from ._decoding import Duration, Moment, seconds
 from ._endpoint import Endpoint, find
 from ._errors import ABSENT, RotaError, problem_of
 from ._exchange import Pause, Request, Response
-from ._jobs import Event, Explanation, Job, JobRef, JobRefs, Samples, State
+from ._jobs import Event, Explanation, Job, JobRef, JobRefs, Predictions, Samples, State
 from ._machine import Gpu, Scope, Session, Status, Token
 from ._past import Heatmap, Simulation, Timeline, Usage
 from ._patience import Patience, Steps
@@ -192,6 +192,10 @@ class Client:
     def explain(self, job: JobRef) -> Explanation:
         """Why a job waits, with numbers."""
         return self._run(operations.explain(job))
+
+    def predictions(self) -> Predictions:
+        """When the waiting jobs are expected to start and to end."""
+        return self._run(operations.predictions())
 
     def job_events(self, job: JobRef) -> list[Event]:
         """What happened to a job, in order."""

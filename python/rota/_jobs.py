@@ -155,6 +155,55 @@ class Explanation(Record):
 
 
 @dataclass(frozen=True)
+class Prediction(Record):
+    """When a waiting job is expected to start and to end. Times that depend on jobs of unknown length are None."""
+
+    id: int
+    position: int
+    """Its place among the waiting jobs, from 1, by when they are expected to start."""
+    start_p10: Optional[datetime]
+    """The job starts before this moment with a chance of one in ten."""
+    start_p50: Optional[datetime]
+    """The job starts before this moment as likely as not."""
+    start_p90: Optional[datetime]
+    """The job starts before this moment with a chance of nine in ten."""
+    end_p10: Optional[datetime]
+    end_p50: Optional[datetime]
+    end_p90: Optional[datetime]
+    depends_on: tuple[int, ...]
+    """The jobs whose ends it waits for most often; where its start is not known, the jobs of unknown length."""
+    note: Optional[str]
+    """Why its start is not known, in words."""
+
+
+@dataclass(frozen=True)
+class EarlierPredictions(Record):
+    """How the starts that were predicted of the latest jobs turned out."""
+
+    jobs: int
+    coverage_p10_p90: float
+    """The part of them that started between `start_p10` and `start_p90`; 0.8 would be right."""
+    error_median_s: float
+    """The median of the seconds between `start_p50` and the start."""
+
+
+@dataclass(frozen=True)
+class Predictions(Record):
+    """What is expected of the whole queue."""
+
+    made_at: Optional[datetime]
+    """None before the first time."""
+    learned_from: int
+    """Ended jobs that the lengths were learned from."""
+    earlier: Optional[EarlierPredictions]
+    """None until twenty jobs have started of which a start was predicted."""
+    note: Optional[str]
+    """Why nothing is expected, where that is so."""
+    jobs: tuple[Prediction, ...]
+    """The waiting jobs, in the order in which they are expected to start."""
+
+
+@dataclass(frozen=True)
 class Event(Record):
     """Something that happened. `seq` grows; it is what `Client.events` goes on after."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 from ._decoding import Duration, Moment, decode, rfc3339, seconds
 from ._errors import ABSENT, ClaimEnded, RotaError, TimedOut, Unintelligible, problem_of
 from ._exchange import Request, Response
-from ._jobs import OVER, Event, Explanation, Job, JobRef, JobRefs, Samples, State, number
+from ._jobs import OVER, Event, Explanation, Job, JobRef, JobRefs, Predictions, Samples, State, number
 from ._machine import Gpu, Scope, Session, Status, Token
 from ._past import Heatmap, Simulation, Timeline, Usage
 from ._patience import Deadline, Patience, Steps
@@ -94,6 +94,10 @@ def set_priority(of: JobRef, priority: int) -> Steps[Job]:
 
 def explain(of: JobRef) -> Steps[Explanation]:
     return fetch(Explanation, f"/api/v1/jobs/{number(of)}/explain")
+
+
+def predictions() -> Steps[Predictions]:
+    return fetch(Predictions, "/api/v1/predictions")
 
 
 def job_events(of: JobRef) -> Steps[list[Event]]:

@@ -30,6 +30,27 @@ class Priorities(DaemonTest):
         self.assertEqual((self.folder / "order").read_text(), "second\nfirst\n")
 
 
+class Predictions(DaemonTest):
+    gpus = "a100:1"
+
+    def test_a_waiting_job_has_three_times_for_its_start_and_its_end(self) -> None:
+        self.assertEqual(self.client.predictions().jobs, ())
+        running = self.client.submit("sleep 600", estimate=600)
+        waiting = self.client.submit("sleep 300", estimate=300)
+        until("a start is predicted", lambda: [job.id for job in self.client.predictions().jobs] == [waiting.id])
+        said = self.client.predictions()
+        self.assertIsNone(said.earlier)
+        (job,) = said.jobs
+        assert (
+            said.made_at and job.start_p10 and job.start_p50 and job.start_p90 and job.end_p10 and job.end_p50 and job.end_p90
+        )
+        self.assertTrue(said.made_at < job.start_p10 < job.start_p50 < job.start_p90)
+        self.assertTrue(job.start_p10 < job.end_p10 < job.end_p50 < job.end_p90)
+        self.assertEqual((job.position, job.depends_on, job.note), (1, (running.id,), None))
+        self.client.cancel(waiting)
+        self.client.cancel(running)
+
+
 class Lists(DaemonTest):
     def test_all_pages_are_followed(self) -> None:
         over = self.client.sweep(["true"], gpus=0, array=range(5))

@@ -75,8 +75,12 @@ pub struct Forecast {
     pub start_p50: Option<Time>,
     /// The job starts before this moment with a chance of nine in ten.
     pub start_p90: Option<Time>,
+    /// The job ends before this moment with a chance of one in ten.
+    pub end_p10: Option<Time>,
     /// The job ends before this moment as likely as not.
     pub end_p50: Option<Time>,
+    /// The job ends before this moment with a chance of nine in ten.
+    pub end_p90: Option<Time>,
     /// The jobs whose ends it waits for most often; where its start is unknown, those of unknown length.
     pub depends_on: Vec<u64>,
 }
@@ -278,7 +282,9 @@ impl Fork {
                 start_p10: at(&starts, 0.1),
                 start_p50: at(&starts, 0.5),
                 start_p90: at(&starts, 0.9),
+                end_p10: at(&ends, 0.1),
                 end_p50: at(&ends, 0.5),
+                end_p90: at(&ends, 0.9),
                 depends_on,
             });
         }

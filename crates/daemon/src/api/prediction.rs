@@ -16,8 +16,12 @@ pub struct Prediction {
     pub start_p50: Option<String>,
     /// The job starts before this moment with a chance of nine in ten.
     pub start_p90: Option<String>,
+    /// The job ends before this moment with a chance of one in ten.
+    pub end_p10: Option<String>,
     /// The job ends before this moment as likely as not.
     pub end_p50: Option<String>,
+    /// The job ends before this moment with a chance of nine in ten.
+    pub end_p90: Option<String>,
     /// The jobs whose ends it waits for most often; where the start is not known, the jobs of unknown length.
     pub depends_on: Vec<u64>,
     /// Why the start is not known, in words.
@@ -34,7 +38,9 @@ impl Prediction {
             start_p10: no_earlier(&self.start_p10),
             start_p50: no_earlier(&self.start_p50),
             start_p90: no_earlier(&self.start_p90),
+            end_p10: no_earlier(&self.end_p10),
             end_p50: no_earlier(&self.end_p50),
+            end_p90: no_earlier(&self.end_p90),
             ..self.clone()
         }
     }

@@ -115,8 +115,11 @@ impl Lessons {
                 continue;
             };
             let said = self.calibration.said(fork.now, [low, middle, high]);
-            // The end moves with the start.
-            forecast.end_p50 = forecast.end_p50.map(|end| said.corrected[1] + end.since(middle));
+            // Each end moves with its start.
+            let moved = |end: Option<Time>, place: usize| Some(said.corrected[place] + end?.since(said.drawn[place]));
+            forecast.end_p50 = moved(forecast.end_p50, 1);
+            forecast.end_p10 = moved(forecast.end_p10, 0).min(forecast.end_p50);
+            forecast.end_p90 = moved(forecast.end_p90, 2).max(forecast.end_p50);
             [forecast.start_p10, forecast.start_p50, forecast.start_p90] = said.corrected.map(Some);
             self.said.entry(forecast.number).or_insert(said);
         }
@@ -235,7 +238,9 @@ fn prediction(fork: &Fork, records: &Records, forecast: &Forecast, when: &dyn Fn
         start_p10: forecast.start_p10.map(when),
         start_p50: forecast.start_p50.map(when),
         start_p90: forecast.start_p90.map(when),
+        end_p10: forecast.end_p10.map(when),
         end_p50: forecast.end_p50.map(when),
+        end_p90: forecast.end_p90.map(when),
         depends_on: forecast.depends_on.clone(),
         note,
     }
