@@ -2,8 +2,9 @@
 
 use crate::args::{MechanismWord, ModelArgs, ReadArgs};
 use crate::output::remark;
+use crate::simulate::sim::build_policy;
 use rota_core::bind::BadJobs;
-use rota_core::{Bound, Cluster, Span, ThroughputTable, Workload};
+use rota_core::{Bound, Cluster, Durations, Span, ThroughputTable, Workload};
 use rota_gpu::PowerCap;
 use rota_sim::{Mechanism, NodeFaults, Restart, SimOptions};
 use rota_trace::{Loaded, ReadOptions};
@@ -145,15 +146,10 @@ pub fn setting(bound: &Bound, args: &ModelArgs) -> Vec<String> {
 }
 
 /// What else a reader must know to believe the numbers.
-pub fn assumptions(bound: &Bound, args: &ModelArgs, notes: &[String]) -> Vec<String> {
+pub fn assumptions(bound: &Bound, args: &ModelArgs, policies: &[String], notes: &[String]) -> anyhow::Result<Vec<String>> {
     let place = if args.mechanism == MechanismWord::Gavel { "Gavel's" } else { &args.place };
     let mut lines = vec![format!("placement: {place}")];
-    let with_estimate = bound.jobs.iter().filter(|job| job.estimate.is_some()).count();
-    lines.push(match with_estimate {
-        0 => "the trace has no estimates: policies and reservations that use them know the true lengths".to_owned(),
-        count if count == bound.jobs.len() => "policies and reservations go by the estimates of the trace".to_owned(),
-        count => format!("{count} jobs have an estimate; for the others policies know the true length"),
-    });
+    lines.extend(known_of_lengths(bound, policies)?);
     if let Some(source) = &bound.throughput_source {
         lines.push(format!("speeds of jobs given in steps: {source}"));
     }
@@ -162,16 +158,42 @@ pub fn assumptions(bound: &Bound, args: &ModelArgs, notes: &[String]) -> Vec<Str
         let over_time = if changes > 0 { format!(", changing at {changes} moments") } else { String::new() };
         lines.push(format!("prices: {}{over_time}", bound.prices.source));
     }
-    let unknown = bound.cluster.types.iter().filter(|kind| !kind.known).map(|kind| kind.name.as_str()).collect::<Vec<_>>();
-    if !unknown.is_empty() {
-        lines.push(format!("no figures for GPU type {}: power taken as 30 W idle, 300 W full; no price", unknown.join(", ")));
-    }
+    lines.extend(without_figures(&bound.cluster));
     if let Some(hours) = args.node_mtbf {
         let saved = args.checkpoint.map_or("no checkpoints".to_owned(), |every| format!("a checkpoint every {every} s"));
         lines.push(format!("nodes are lost every {hours} h on average and return after {} h; {saved}", args.node_repair));
     }
     lines.extend(notes.iter().cloned());
-    lines
+    Ok(lines)
+}
+
+/// What policies that go by the lengths of jobs know of them, in words. `None` if no policy does.
+pub fn known_of_lengths(bound: &Bound, policies: &[String]) -> anyhow::Result<Option<String>> {
+    let mut told = Vec::new();
+    for policy in policies {
+        let name = format!("`{policy}`");
+        if build_policy(policy, None)?.durations == Durations::Known && !told.contains(&name) {
+            told.push(name);
+        }
+    }
+    let (go, know) = if told.len() == 1 { ("goes", "knows") } else { ("go", "know") };
+    let names = told.join(", ");
+    let with_estimate = bound.jobs.iter().filter(|job| job.estimate.or(job.usual).is_some()).count();
+    let line = match with_estimate {
+        0 => format!("the trace has no estimates: {names} {know} the true lengths"),
+        count if count == bound.jobs.len() => format!("{names} {go} by the estimates of the trace"),
+        count => {
+            format!("{count} of {} jobs have an estimate: {names} {know} the true lengths of the others", bound.jobs.len())
+        }
+    };
+    Ok((!told.is_empty()).then_some(line))
+}
+
+/// What is assumed of GPU types that nothing is known of, in words. `None` if there are none.
+pub fn without_figures(cluster: &Cluster) -> Option<String> {
+    let unknown = cluster.types.iter().filter(|kind| !kind.known).map(|kind| kind.name.as_str()).collect::<Vec<_>>();
+    (!unknown.is_empty())
+        .then(|| format!("no figures for GPU type {}: power taken as 30 W idle, 300 W full; no price", unknown.join(", ")))
 }
 
 /// GPU types of the cluster that the throughput table has no speeds for, in words, if jobs in steps are about to go without them.

@@ -129,7 +129,7 @@ fn own_csv_headers_are_checked() {
     assert_eq!(
         message("t.csv", "arrival_s,duration_s,speed\n0,1,2\n"),
         "t.csv:1: speed: is no column of this format; the columns are id, user, project, job_type, arrival_s, gpus, gpu_type, share, memory_mib, \
-         nodes_max, duration_s, steps, estimate_s, priority, weight, tickets, deadline_s, after, utilisation, fails_at_s, retries"
+         nodes_max, duration_s, steps, estimate_s, usual_s, priority, weight, tickets, deadline_s, after, utilisation, fails_at_s, retries"
     );
 }
 

@@ -57,6 +57,7 @@ fn rota_csv_sets_every_field() {
     assert_eq!((workload.names.text(first.user), workload.names.text(first.kind)), ("ann", "net"));
     assert_eq!(first.gpu_types.iter().map(|&name| workload.names.text(name)).collect::<Vec<_>>(), ["v100", "p100"]);
     assert_eq!((first.share, first.memory_mib, first.nodes_max, first.priority), (MilliGpu(250), 4096, 1, 3));
+    assert_eq!((loaded.workload.jobs[1].estimate, loaded.workload.jobs[1].usual), (None, Some(seconds(900))));
     assert_eq!((first.work, first.estimate, first.deadline), (seconds(60), Some(seconds(50)), Some(Time(100_000_000_000))));
     assert_eq!((first.weight, first.tickets, first.utilisation), (2.5, 7, 0.5));
     assert_eq!((first.fails_at, first.retries, first.line), (Some(seconds(30)), 2, 3));

@@ -65,6 +65,7 @@ prop_compose! {
         (arrival, gpus, share, memory_mib, nodes_max) in (0..=1_000_000_000_000_000_000_u64, 1..=1_000_000_u32, 1..=1000_u16, any::<u32>(), any::<u32>()),
         (work, steps) in prop_oneof![(spans(), Just(0.0)), (spans(), 1e-300..1e15), (spans(), 0.001..1e6)],
         (estimate, deadline, fails_at) in (prop::option::of(spans()), prop::option::of(spans()), prop::option::of(spans())),
+        usual in prop::option::of(spans()),
         (priority, weight, tickets, utilisation, retries) in (any::<i32>(), 1e-9..1e9, 1..=u32::MAX, 0.0..=1.0, any::<u32>()),
         (user, kind, gpu_types) in (names(), names(), prop::collection::vec("[a-z0-9_. -]{1,6}", 0..3)),
         label in prop::option::of("[a-z0-9#\"',]{1,4}"),
@@ -75,6 +76,8 @@ prop_compose! {
         let job = Job {
             deadline, gpus, share: MilliGpu(share), memory_mib, nodes_max, steps, priority, weight, tickets, utilisation, retries,
             estimate: estimate.map(Span), fails_at: fails_at.map(Span),
+            // Where the user says how long the job runs, nothing else is reckoned with.
+            usual: usual.filter(|_| estimate.is_none()).map(Span),
             ..Job::new(Time(arrival), Span(work))
         };
         (job, user, kind, gpu_types, label, after)

@@ -46,9 +46,10 @@ pub struct PredictArgs {
     /// With --score: the policy. If not given, the one in force on this machine's queue, or `lag-match` for a trace
     #[arg(long, value_name = "P", requires = "score")]
     pub policy: Option<String>,
-    /// With --score: predict every so-many-th job that has to wait
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "score", value_parser = clap::value_parser!(u32).range(1..))]
-    pub every: u32,
+    /// With --score: predict one in so many of the jobs that have to wait; 1 for all. If not given, a 500th of the number of jobs, so that a
+    /// long past takes minutes and not hours
+    #[arg(long, value_name = "N", requires = "score", value_parser = clap::value_parser!(u32).range(1..))]
+    pub every: Option<u32>,
     /// With --score: predict those jobs again every so many seconds while they wait; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, requires = "score", value_parser = seconds)]
     pub again: f64,

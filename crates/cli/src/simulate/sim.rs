@@ -114,7 +114,7 @@ fn prepare(args: &SimArgs) -> anyhow::Result<(Arc<Bound>, ThroughputTable, Vec<S
         anyhow::bail!("--window: the last job is {}, the trace has jobs 0 to {}", last, bound.jobs.len() - 1);
     }
     let (bound, capped) = with_power_cap(bound, args.power_cap.as_ref().unwrap_or(&PowerCap::None))?;
-    let mut assumptions = assumptions(&bound, &args.model, &loaded.notes);
+    let mut assumptions = assumptions(&bound, &args.model, &args.policies, &loaded.notes)?;
     assumptions.extend(unknown_to_table(&bound, &table));
     assumptions.extend(capped);
     if args.learn_speeds {

@@ -5,8 +5,17 @@
 use super::Outcome;
 use super::words::duration;
 
-/// The answer in a sentence. Without an interval nothing is clear.
-pub fn answer(outcomes: &[Outcome]) -> String {
+/// The answer in a sentence, and in a second one what ran, if it is not recorded when jobs started.
+pub fn answer(outcomes: &[Outcome], unrecorded: Option<&str>) -> String {
+    let said = best_of(outcomes);
+    match unrecorded {
+        Some(ran) => format!("{said} All of it is simulated: it is not recorded when jobs started, and the past goes by {ran}."),
+        None => said,
+    }
+}
+
+/// The alternative that is clearly better, in a sentence. Without an interval nothing is clear.
+fn best_of(outcomes: &[Outcome]) -> String {
     let Some((base, others)) = outcomes.split_first() else { return String::new() };
     let Some(was) = base.summary.wait_mean_s else {
         return "No job of this past starts in the simulation, so that there is no wait to compare.".to_owned();
@@ -67,17 +76,17 @@ mod tests {
         let past = || outcome("as it was", 100.0, 0.0, Some((0.0, 0.0)));
         let unsure = || outcome("las", 40.0, -60.0, Some((-130.0, 5.0)));
         let clear = outcome("sjf", 50.0, -50.0, Some((-60.0, -40.0)));
-        let said = answer(&[past(), unsure(), clear]);
+        let said = best_of(&[past(), unsure(), clear]);
         let expected = "sjf: the mean wait would have been 50.0 s instead of 100.0 s (50 % less; between 40.0 s and 60.0 s less, with 95 %).";
         assert_eq!(said, expected);
         let unclear = "None of the alternatives would clearly have shortened the mean wait of 100.0 s.";
-        assert_eq!(answer(&[past(), unsure()]), unclear);
-        assert_eq!(answer(&[past(), unsure(), outcome("a few jobs", 10.0, -90.0, None)]), unclear);
+        assert_eq!(best_of(&[past(), unsure()]), unclear);
+        assert_eq!(best_of(&[past(), unsure(), outcome("a few jobs", 10.0, -90.0, None)]), unclear);
     }
 
     #[test]
     fn a_past_without_intervals_has_no_best_alternative() {
-        let said = answer(&[
+        let said = best_of(&[
             outcome("as it was", 100.0, 0.0, None),
             outcome("sjf", 50.0, -50.0, None),
             outcome("las", 150.0, 50.0, None),
@@ -90,18 +99,28 @@ mod tests {
         let past = || outcome("as it was", 100.0, 0.0, Some((0.0, 0.0)));
         let fewer = || Outcome { jobs_left_out: 2, ..outcome("-a100:1", 10.0, -20.0, Some((-25.0, -15.0))) };
         let clear = outcome("sjf", 90.0, -10.0, Some((-12.0, -8.0)));
-        assert!(answer(&[past(), fewer(), clear]).starts_with("sjf: the mean wait would have been 90.0 s instead of 100.0 s"));
+        assert!(best_of(&[past(), fewer(), clear]).starts_with("sjf: the mean wait would have been 90.0 s instead of 100.0 s"));
         let worse = outcome("las", 150.0, 50.0, Some((40.0, 60.0)));
         let none = "None of the alternatives that run every job would clearly have shortened the mean wait of 100.0 s.";
-        assert_eq!(answer(&[past(), fewer(), worse]), none);
+        assert_eq!(best_of(&[past(), fewer(), worse]), none);
         let every = "Every alternative leaves out jobs, so that none is an answer; the mean wait was 100.0 s.";
-        assert_eq!(answer(&[past(), fewer()]), every);
+        assert_eq!(best_of(&[past(), fewer()]), every);
+    }
+
+    #[test]
+    fn a_past_without_recorded_starts_says_what_it_goes_by() {
+        let outcomes = [outcome("as it was", 100.0, 0.0, Some((0.0, 0.0))), outcome("sjf", 50.0, -50.0, Some((-60.0, -40.0)))];
+        let plain = answer(&outcomes, None);
+        assert!(plain.ends_with("with 95 %)."), "{plain}");
+        let second =
+            " All of it is simulated: it is not recorded when jobs started, and the past goes by `fcfs`, which is assumed.";
+        assert_eq!(answer(&outcomes, Some("`fcfs`, which is assumed")), plain + second);
     }
 
     #[test]
     fn a_past_in_which_no_job_starts_has_no_mean_wait() {
         let none = |name: &str| Outcome { summary: Summary::default(), waits_s: Vec::new(), ..outcome(name, 0.0, 0.0, None) };
         let said = "No job of this past starts in the simulation, so that there is no wait to compare.";
-        assert_eq!(answer(&[none("as it was"), none("sjf")]), said);
+        assert_eq!(best_of(&[none("as it was"), none("sjf")]), said);
     }
 }

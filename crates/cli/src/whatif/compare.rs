@@ -4,7 +4,7 @@ use super::alternatives::{Alternative, Past};
 use super::answer::answer;
 use super::fidelity::{JobWaits, fidelity};
 use super::intervals::{Pieces, difference};
-use super::recorded::Recorded;
+use super::recorded::{RanBy, Recorded};
 use super::simulate::Simulated;
 use super::words::counted;
 use super::{Outcome, WhatIf};
@@ -36,16 +36,20 @@ fn times(simulated: &Simulated, rows: usize) -> Vec<Times> {
 pub fn compare(past: &Past, recorded: &Recorded, choices: &[Alternative], simulated: Vec<Simulated>) -> WhatIf {
     let rows = past.workload.jobs.len();
     let arrivals = past.workload.jobs.iter().map(|job| job.arrival.seconds()).collect::<Vec<_>>();
-    let pieces = Pieces::of(arrivals.last().copied().unwrap_or(0.0));
+    let pieces = Pieces::of(&arrivals);
     let base = simulated.first().map(|base| times(base, rows)).unwrap_or_default();
     let base_left_out = simulated.first().map(|base| base.left_out.clone()).unwrap_or_default();
     let replayed = simulated.first().map(|base| replayed(base, recorded)).unwrap_or_default();
     let fidelity = fidelity(&recorded.ran, &replayed);
     let mut notes = recorded.notes.clone();
+    let ran = ran_words(recorded);
     notes.push(match &fidelity {
-        None => "when jobs really started is not recorded: nothing says how well the simulation fits".to_owned(),
-        Some(_) => format!("the replay goes by `{}`, the policy that is said to have run", recorded.ran),
+        None => format!("when jobs really started is not recorded: nothing says how well the simulation fits. It goes by {ran}"),
+        Some(_) => format!("the replay goes by {ran}"),
     });
+    notes.push(
+        "a wait is the time without GPUs, from arrival to end; recorded and replayed waits are until the first start".to_owned(),
+    );
     notes.push(pieces.words().to_owned());
     let mut alternatives = Vec::new();
     for (choice, simulated) in choices.iter().zip(simulated) {
@@ -57,6 +61,7 @@ pub fn compare(past: &Past, recorded: &Recorded, choices: &[Alternative], simula
         let compared_with = (!alternatives.is_empty()).then_some(base.as_slice());
         news.extend(never_starts(&simulated, &here, compared_with));
         news.extend(starts_only_here(&here, &base));
+        news.extend(stops(&simulated, recorded));
         notes.extend(news.into_iter().map(|text| format!("{}: {text}", choice.name)));
         let change = |pick: fn(&Times) -> Option<f64>| {
             let pair = |row: usize| Some((arrivals[row], pick(&here[row])? - pick(&base[row])?));
@@ -80,7 +85,7 @@ pub fn compare(past: &Past, recorded: &Recorded, choices: &[Alternative], simula
     }
     notes.dedup();
     WhatIf {
-        answer: answer(&alternatives),
+        answer: answer(&alternatives, fidelity.is_none().then_some(ran.as_str())),
         source: past.workload.source.clone(),
         jobs: rows,
         cluster: past.cluster.describe(),
@@ -89,6 +94,23 @@ pub fn compare(past: &Past, recorded: &Recorded, choices: &[Alternative], simula
         notes,
         recorded_waits_s: replayed.iter().map(|job| job.recorded).collect(),
     }
+}
+
+/// The policy that ran, and how that is known.
+fn ran_words(recorded: &Recorded) -> String {
+    let how = match recorded.ran_by {
+        RanBy::Said => "the policy that is said to have run",
+        RanBy::InForce => "the policy in force now (`--ran` names another)",
+        RanBy::Assumed => "which is assumed to have run (`--ran` names another)",
+    };
+    format!("`{}`, {how}", recorded.ran)
+}
+
+/// How often jobs were stopped for others, and what that cost.
+fn stops(simulated: &Simulated, recorded: &Recorded) -> Option<String> {
+    let times = simulated.summary.preemptions;
+    let cost = recorded.options.restart.cost.seconds();
+    (times > 0).then(|| format!("jobs are stopped for others {times} times, and each restart costs {cost} s (`--restart-cost`)"))
 }
 
 /// How many of an alternative's jobs never start, among those that start in the past it is compared with.

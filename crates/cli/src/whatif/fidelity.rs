@@ -2,6 +2,9 @@
 
 use serde::Serialize;
 
+/// Waits that differ by no more than this are the same: a daemon takes some milliseconds to start a job, and the simulator takes none.
+const SAME_WAIT_SECONDS: f64 = 0.1;
+
 /// How well the replay fits what happened. Waits are from arrival to the first start, in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fidelity {
@@ -11,7 +14,7 @@ pub struct Fidelity {
     pub jobs: usize,
     /// The part of all pairs of jobs that started in the same order as in the replay; 1 if the order of all starts is the same.
     pub start_order: f64,
-    /// The sum of all errors of waits, as a part of the sum of all waits; null if no job waited.
+    /// The sum of all errors of waits, as a part of the sum of all waits; null if no job waited for more than a tenth of a second.
     pub error_of_waits: Option<f64>,
     /// The median of the absolute error of a job's wait.
     pub error_median_s: f64,
@@ -23,7 +26,7 @@ pub struct Fidelity {
     pub wait_mean_recorded_s: f64,
     /// The mean wait of the replay.
     pub wait_mean_replayed_s: f64,
-    /// The largest distance between the two distributions of waits, 0 to 1.
+    /// The largest distance between the two distributions of waits, 0 to 1. Waits that differ by a tenth of a second are the same.
     pub distribution_distance: f64,
 }
 
@@ -49,7 +52,7 @@ pub fn fidelity(policy: &str, jobs: &[JobWaits]) -> Option<Fidelity> {
         policy: policy.to_owned(),
         jobs: jobs.len(),
         start_order: same_order(jobs),
-        error_of_waits: (recorded > 0.0).then(|| errors.iter().sum::<f64>() / recorded),
+        error_of_waits: jobs.iter().any(|job| job.recorded > SAME_WAIT_SECONDS).then(|| errors.iter().sum::<f64>() / recorded),
         error_median_s: median(&errors),
         error_p90_s: at(&errors, 0.9),
         bias_s: (replayed - recorded) / count,
@@ -108,7 +111,7 @@ fn swaps(values: &mut Vec<i64>) -> u64 {
     count
 }
 
-/// The largest difference between the parts of jobs that waited at most so long.
+/// The largest difference between the parts of jobs that waited at most so long, where a wait may be a little longer in either.
 fn distance(jobs: &[JobWaits]) -> f64 {
     let sorted = |of: fn(&JobWaits) -> f64| {
         let mut values = jobs.iter().map(of).collect::<Vec<_>>();
@@ -116,17 +119,14 @@ fn distance(jobs: &[JobWaits]) -> f64 {
         values
     };
     let (recorded, replayed) = (sorted(|job| job.recorded), sorted(|job| job.replayed));
-    let (mut recorded, mut replayed) = (recorded.as_slice(), replayed.as_slice());
-    let mut largest = 0;
-    // Each step goes past one wait of either list. Once one list has ended, the difference only shrinks.
-    while let (Some(first), Some(second)) = (recorded.first(), replayed.first()) {
-        let wait = first.min(*second);
-        recorded = &recorded[recorded.partition_point(|value| *value <= wait)..];
-        replayed = &replayed[replayed.partition_point(|value| *value <= wait)..];
-        // Both lists have one wait a job, so that what is left differs as much as what is passed.
-        largest = largest.max(recorded.len().abs_diff(replayed.len()));
-    }
-    largest as f64 / jobs.len() as f64
+    // How many more jobs have waited at most so long here than there. It is largest at a wait of this list.
+    let ahead = |here: &[f64], there: &[f64]| {
+        let more = |(place, wait): (usize, &f64)| {
+            (place + 1).saturating_sub(there.partition_point(|value| *value <= wait + SAME_WAIT_SECONDS))
+        };
+        here.iter().enumerate().map(more).max().unwrap_or(0)
+    };
+    ahead(&recorded, &replayed).max(ahead(&replayed, &recorded)) as f64 / jobs.len() as f64
 }
 
 #[cfg(test)]
@@ -162,6 +162,14 @@ mod tests {
     fn nothing_recorded_is_no_fidelity() {
         assert_eq!(fidelity("fcfs", &[]), None);
         assert_eq!(fidelity("fcfs", &jobs(&[(0.0, 0.0)])).unwrap().error_of_waits, None);
+    }
+
+    #[test]
+    fn the_milliseconds_that_a_daemon_takes_are_no_error() {
+        let none_waits = fidelity("fcfs", &jobs(&[(0.0007, 0.0), (0.0006, 0.0), (0.0009, 0.0)])).unwrap();
+        assert_eq!((none_waits.error_of_waits, none_waits.distribution_distance), (None, 0.0));
+        let one_waits = fidelity("fcfs", &jobs(&[(0.0007, 0.0), (10.003, 10.0), (20.05, 20.0)])).unwrap();
+        assert_eq!(one_waits.distribution_distance, 0.0);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 const DRAWS: usize = 2000;
 const DAY_SECONDS: f64 = 86_400.0;
 const HOUR_SECONDS: f64 = 3600.0;
-/// With fewer pieces of time than this nothing can be said.
+/// With fewer pieces of time in which jobs came, nothing can be said.
 const PIECES_MIN: usize = 5;
 
 /// A mean difference over all jobs, in seconds, with its 95 % interval where there is enough time to draw from; nothing without jobs.
@@ -20,21 +20,28 @@ pub struct Difference {
     pub high_s: Option<f64>,
 }
 
-/// What was drawn again, in words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a past is cut into: days, or hours where jobs came on too few days, counted from the first arrival.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pieces {
-    Days,
-    Hours,
+    Days { from_s: f64 },
+    Hours { from_s: f64 },
     TooFew,
 }
 
 impl Pieces {
-    /// What a past of so many seconds is cut into.
-    pub fn of(span_s: f64) -> Self {
-        if span_s / DAY_SECONDS >= PIECES_MIN as f64 {
-            Self::Days
-        } else if span_s / HOUR_SECONDS >= PIECES_MIN as f64 {
-            Self::Hours
+    /// What a past with jobs that arrived at these seconds is cut into.
+    pub fn of(arrivals_s: &[f64]) -> Self {
+        let from_s = arrivals_s.iter().copied().fold(f64::INFINITY, f64::min);
+        let has_enough = |length: f64| {
+            let mut pieces = arrivals_s.iter().map(|arrival| ((arrival - from_s) / length) as u64).collect::<Vec<_>>();
+            pieces.sort_unstable();
+            pieces.dedup();
+            pieces.len() >= PIECES_MIN
+        };
+        if has_enough(DAY_SECONDS) {
+            Self::Days { from_s }
+        } else if has_enough(HOUR_SECONDS) {
+            Self::Hours { from_s }
         } else {
             Self::TooFew
         }
@@ -43,24 +50,25 @@ impl Pieces {
     /// How the intervals were made, for people.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Days => "intervals hold 95 % of the means when the days of the past are drawn again",
-            Self::Hours => {
-                "the past is short: intervals hold 95 % of the means when its hours are drawn again, and are too narrow"
+            Self::Days { .. } => "intervals hold 95 % of the means when the days of the past are drawn again",
+            Self::Hours { .. } => {
+                "jobs came on fewer than five days: intervals hold 95 % of the means when the hours are drawn again, and are too narrow"
             }
-            Self::TooFew => "the past is too short for intervals: it has less than five hours",
+            Self::TooFew => "the past is too short for intervals: jobs came in fewer than five hours",
         }
     }
 }
 
 /// The mean of differences, one a job, with the job's arrival in seconds.
 pub fn difference(jobs: &[(f64, f64)], pieces: Pieces, seed: u64) -> Difference {
-    let length = match pieces {
-        Pieces::Days => DAY_SECONDS,
-        Pieces::Hours | Pieces::TooFew => HOUR_SECONDS,
+    let (from_s, length) = match pieces {
+        Pieces::Days { from_s } => (from_s, DAY_SECONDS),
+        Pieces::Hours { from_s } => (from_s, HOUR_SECONDS),
+        Pieces::TooFew => (0.0, f64::INFINITY),
     };
     let mut sums: Vec<(f64, f64)> = Vec::new();
     for (arrival_s, value) in jobs {
-        let piece = (arrival_s / length) as usize;
+        let piece = ((arrival_s - from_s) / length) as usize;
         if sums.len() <= piece {
             sums.resize(piece + 1, (0.0, 0.0));
         }
@@ -74,7 +82,7 @@ pub fn difference(jobs: &[(f64, f64)], pieces: Pieces, seed: u64) -> Difference 
     // Days without a job say nothing.
     sums.retain(|(_, count)| *count > 0.0);
     let mean_s = (!sums.is_empty()).then(|| mean(&mut sums.iter().copied()));
-    if pieces == Pieces::TooFew || sums.len() < PIECES_MIN {
+    if sums.len() < PIECES_MIN {
         return Difference { mean_s, low_s: None, high_s: None };
     }
     let mut stream = RandomStream::new(seed, "days drawn again");
@@ -93,7 +101,7 @@ mod tests {
     #[test]
     fn a_difference_that_every_day_shows_is_sure() {
         let jobs = (0..100).map(|job| (f64::from(job) * 8640.0, -60.0 - f64::from(job % 3))).collect::<Vec<_>>();
-        let sure = difference(&jobs, Pieces::of(864_000.0), 0);
+        let sure = difference(&jobs, Pieces::of(&jobs.iter().map(|(arrival, _)| *arrival).collect::<Vec<_>>()), 0);
         assert!((sure.mean_s.unwrap() + 60.99).abs() < 1e-9, "{sure:?}");
         assert!(sure.high_s.unwrap() < -60.0 && sure.low_s.unwrap() > -62.0, "{sure:?}");
     }
@@ -101,17 +109,30 @@ mod tests {
     #[test]
     fn one_bad_day_makes_it_unsure() {
         let jobs = (0..100).map(|job| (f64::from(job) * 8640.0, if job < 10 { 1000.0 } else { -50.0 })).collect::<Vec<_>>();
-        let unsure = difference(&jobs, Pieces::Days, 0);
+        let unsure = difference(&jobs, Pieces::Days { from_s: 0.0 }, 0);
         assert!(unsure.low_s.unwrap() < 0.0 && unsure.high_s.unwrap() > 0.0, "{unsure:?}");
     }
 
     #[test]
     fn a_short_past_has_no_interval() {
-        assert_eq!(Pieces::of(3600.0), Pieces::TooFew);
+        assert_eq!(Pieces::of(&[0.0, 3600.0]), Pieces::TooFew);
+        assert_eq!(Pieces::of(&[]), Pieces::TooFew);
         assert_eq!(
             difference(&[(0.0, 5.0), (10.0, 7.0)], Pieces::TooFew, 0),
             Difference { mean_s: Some(6.0), low_s: None, high_s: None }
         );
-        assert_eq!(difference(&[], Pieces::Days, 0), Difference::default(), "without jobs there is no mean");
+        assert_eq!(difference(&[], Pieces::Days { from_s: 0.0 }, 0), Difference::default(), "without jobs there is no mean");
+    }
+
+    #[test]
+    fn time_before_the_first_job_and_time_without_jobs_do_not_count() {
+        let hourly = |from_s: f64| (0..6).map(|hour| from_s + 3600.0 * f64::from(hour)).collect::<Vec<_>>();
+        let jobs = |from_s: f64| hourly(from_s).into_iter().map(|arrival| (arrival, -arrival % 7.0)).collect::<Vec<_>>();
+        assert_eq!(Pieces::of(&hourly(5e6)), Pieces::Hours { from_s: 5e6 });
+        let late = difference(&jobs(7e6), Pieces::of(&hourly(7e6)), 0);
+        assert!(late.low_s.is_some(), "{late:?}");
+        // Nine jobs within two hours on either side of a year.
+        let apart = (0..9).map(|job| f64::from(job) * 600.0 + if job < 5 { 0.0 } else { 3e7 }).collect::<Vec<_>>();
+        assert_eq!(Pieces::of(&apart), Pieces::TooFew);
     }
 }

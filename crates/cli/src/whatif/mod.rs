@@ -16,6 +16,7 @@ mod simulate;
 pub mod words;
 
 use crate::args::WhatIfArgs;
+use crate::inputs::{known_of_lengths, without_figures};
 use crate::output;
 use crate::simulate::sim::build_policy;
 use alternatives::{Alternative, Past, Source, alternatives, bind};
@@ -91,7 +92,7 @@ pub fn run(args: &WhatIfArgs) -> anyhow::Result<()> {
 fn choices(args: &WhatIfArgs, past: &Past, recorded: &mut Recorded) -> anyhow::Result<Vec<Alternative>> {
     let as_it_was = Alternative::as_it_was(&recorded.ran);
     drop(build_policy(&as_it_was.policy, None)?);
-    drop(bind(past, &as_it_was)?);
+    let bound = bind(past, &as_it_was)?.bound;
     let (others, source) = alternatives(args, &recorded.ran, &past.cluster)?;
     let mut choices = vec![as_it_was];
     for other in others {
@@ -102,5 +103,8 @@ fn choices(args: &WhatIfArgs, past: &Past, recorded: &mut Recorded) -> anyhow::R
             Err(why) => return Err(why),
         }
     }
+    let policies = choices.iter().map(|choice| choice.policy.clone()).collect::<Vec<_>>();
+    recorded.notes.extend(known_of_lengths(&bound, &policies)?);
+    recorded.notes.extend(without_figures(&bound.cluster));
     Ok(choices)
 }

@@ -45,7 +45,7 @@ pub fn page(whatif: &WhatIf) -> String {
 fn chart(whatif: &WhatIf) -> String {
     let mut series = Vec::new();
     if !whatif.recorded_waits_s.is_empty() {
-        series.push(curve("recorded", &whatif.recorded_waits_s, 0));
+        series.push(curve("recorded, until the first start", &whatif.recorded_waits_s, 0));
     }
     for outcome in &whatif.alternatives {
         series.push(curve(&outcome.name, &outcome.waits_s, series.len()));

@@ -1,11 +1,12 @@
 //! The past: the jobs of a trace or of this site, the GPUs they ran on, and what is recorded of their starts.
 
 use super::alternatives::Past;
+use super::words::counted;
 use crate::args::WhatIfArgs;
 use crate::inputs;
 use crate::live::client::Client;
 use crate::live::past;
-use rota_core::{Span, Time};
+use rota_core::{Cluster, Name, Span, Time, Workload};
 use rota_daemon::api::{PastJob, SchedulerSettings};
 use rota_engine::MinRun;
 use rota_sim::{Mechanism, Restart, SimOptions};
@@ -20,12 +21,53 @@ const MIN_RUN_RESTARTS: u32 = 10;
 pub struct Recorded {
     /// The policy that really ran.
     pub ran: String,
+    /// How it is known which policy ran.
+    pub ran_by: RanBy,
     /// How long each job waited for its first start, by row.
     pub waits: Vec<Option<Span>>,
     /// Jobs that their users held, by row, and when they let them go.
     pub held_until: Vec<(usize, Time)>,
     pub options: SimOptions,
     pub notes: Vec<String>,
+}
+
+/// How it is known which policy ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RanBy {
+    /// `--ran` says so.
+    Said,
+    /// It is the policy that the daemon has now.
+    InForce,
+    /// Nothing says so.
+    Assumed,
+}
+
+/// Jobs that ran on GPUs of one speed took their time on those, and lengths are kept as of a GPU of speed 1. Gives a note where some jobs may
+/// have had GPUs of several speeds: nothing says what their lengths are lengths on.
+fn as_recorded(workload: &mut Workload, cluster: &Cluster) -> Option<String> {
+    let types = cluster.types.iter().map(|kind| (workload.names.find(&kind.name), kind.speed)).collect::<Vec<_>>();
+    let mut unsure = 0;
+    for job in workload.jobs.iter_mut().filter(|job| job.steps <= 0.0) {
+        let is_asked_for =
+            |name: Option<Name>| job.gpu_types.is_empty() || name.is_some_and(|name| job.gpu_types.contains(&name));
+        let mut speeds = types.iter().filter(|(name, _)| is_asked_for(*name)).map(|(_, speed)| *speed);
+        let Some(speed) = speeds.next() else { continue };
+        if speeds.any(|other| (other - speed).abs() > f64::EPSILON) {
+            unsure += 1;
+            continue;
+        }
+        job.work = job.work.work_at_speed(speed);
+        for span in [&mut job.estimate, &mut job.fails_at] {
+            *span = span.map(|span| span.work_at_speed(speed));
+        }
+    }
+    let (are, lengths) = if unsure == 1 { ("is", "its length") } else { ("are", "their lengths") };
+    (unsure > 0).then(|| {
+        format!(
+            "{} may have run on GPUs of different speeds: {lengths} {are} taken to be of a GPU of speed 1",
+            counted(unsure, "job")
+        )
+    })
 }
 
 /// The jobs and GPUs of a trace, or of this site's past.
@@ -35,16 +77,19 @@ pub fn the_past(args: &WhatIfArgs) -> anyhow::Result<(Past, Recorded)> {
         let table = inputs::load_table(None)?;
         let loaded = inputs::load_trace(trace, &args.read, &table)?;
         let cluster = inputs::load_cluster(spec, args.gpus_per_node)?;
-        let workload = loaded.workload;
+        let mut workload = loaded.workload;
+        let mut notes = loaded.notes;
+        notes.extend(as_recorded(&mut workload, &cluster));
         let has_priorities = workload.jobs.windows(2).any(|pair| pair[0].priority != pair[1].priority);
         let usual = if has_priorities { "priority:backfill=easy" } else { "fcfs:backfill=easy" };
         let waits = workload.jobs.iter().map(|job| loaded.waits.get(&job.line).copied()).collect();
         let restart = Restart { cost: restart_cost.unwrap_or_default(), ..Restart::default() };
         let options = SimOptions { seed: args.seed.unwrap_or(0), restart, ..SimOptions::default() };
         let ran = args.ran.clone().unwrap_or_else(|| usual.to_owned());
+        let ran_by = if args.ran.is_some() { RanBy::Said } else { RanBy::Assumed };
         let peaks_mib = vec![None; workload.jobs.len()];
         let past = Past { workload, cluster, table, peaks_mib, gpus_per_node: args.gpus_per_node };
-        return Ok((past, Recorded { ran, waits, held_until: Vec::new(), options, notes: loaded.notes }));
+        return Ok((past, Recorded { ran, ran_by, waits, held_until: Vec::new(), options, notes }));
     }
     // In UTC: the plus sign of another zone means a space in an address.
     let since =
@@ -70,8 +115,9 @@ pub fn the_past(args: &WhatIfArgs) -> anyhow::Result<(Past, Recorded)> {
         gpus_per_node: args.gpus_per_node,
     };
     let ran = args.ran.clone().unwrap_or_else(|| settings.policy.clone());
+    let ran_by = if args.ran.is_some() { RanBy::Said } else { RanBy::InForce };
     let options = as_set(&settings, restart_cost, args.seed)?;
-    Ok((past, Recorded { ran, waits, held_until, options, notes: replay.left_out }))
+    Ok((past, Recorded { ran, ran_by, waits, held_until, options, notes: replay.left_out }))
 }
 
 /// The options of a simulation that decides as the daemon does.

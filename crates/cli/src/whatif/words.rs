@@ -62,19 +62,29 @@ pub fn table(whatif: &WhatIf) -> Vec<Vec<String>> {
     rows
 }
 
+/// A part of a whole. Only the whole is 100 %.
+fn part(of_one: f64) -> String {
+    let tenths = (1000.0 * of_one).round();
+    format!("{:.1} %", if of_one < 1.0 { tenths.min(999.0) } else { tenths } / 10.0)
+}
+
 /// How well the simulation fits, in a sentence.
 pub fn fidelity_words(fidelity: Option<&Fidelity>) -> String {
     let Some(found) = fidelity else {
         return "How well the simulation fits is not known: the past does not say when jobs started.".to_owned();
     };
-    let error =
-        found.error_of_waits.map_or_else(|| "no job waited".to_owned(), |error| format!("{:.1} % of the waits", 100.0 * error));
+    let order = match found.jobs {
+        1 => "1 job starts".to_owned(),
+        jobs => format!("{} of all pairs of {jobs} jobs start in the recorded order", part(found.start_order)),
+    };
+    let error = found.error_of_waits.map_or_else(
+        || "no job waited in the recording".to_owned(),
+        |error| format!("the error is {:.1} % of the waits", 100.0 * error),
+    );
     format!(
-        "Replayed under {}, {:.1} % of all pairs of {} start in the recorded order; the error is {error}, for the median job {}; \
-         mean wait {} replayed, {} recorded; the distributions of waits differ by {:.1} % at most.",
+        "Replayed under {}, {order}; {error}, and {} for the median job; mean wait {} replayed, {} recorded; \
+         the distributions of waits differ by {:.1} % at most.",
         found.policy,
-        100.0 * found.start_order,
-        counted(found.jobs, "job"),
         duration(found.error_median_s),
         duration(found.wait_mean_replayed_s),
         duration(found.wait_mean_recorded_s),

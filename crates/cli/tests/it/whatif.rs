@@ -5,6 +5,10 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 
+/// What the answer says of a past whose starts are not recorded.
+const ASSUMED: &str = " All of it is simulated: it is not recorded when jobs started, and the past goes by `fcfs:backfill=easy`, \
+                       which is assumed to have run (`--ran` names another).";
+
 /// What `sacct -P` prints of jobs that a scheduler ran in order of arrival on four GPUs, over eight days.
 fn sacct(path: &Path) {
     let mut text = "JobID|User|Account|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocTRES\n".to_owned();
@@ -130,11 +134,11 @@ fn a_trace_without_starts_says_that_nothing_is_known_of_the_fit() {
     assert!(alternatives.len() >= 6, "the usual ones");
     assert!(alternatives.iter().all(|one| one["wait_change"]["low_s"].is_null()), "three jobs have no interval");
     assert!(alternatives.iter().any(|one| one["wait_change"]["mean_s"].as_f64().unwrap() < 0.0), "{said:#}");
-    let answer = "The past is too short to tell which alternative is better; the mean wait was 99.0 s.";
+    let answer = format!("The past is too short to tell which alternative is better; the mean wait was 99.0 s.{ASSUMED}");
     assert_eq!(said["answer"], answer);
     let page = folder.path().join("whatif.html");
     let text = stdout(&[&words[..words.len() - 1], &["-o", page.to_str().unwrap()]].concat());
-    assert!(text.starts_with(answer) && text.contains("-66.3 s"), "{text}");
+    assert!(text.starts_with(&answer) && text.contains("-66.3 s"), "{text}");
     assert!(std::fs::read_to_string(page).unwrap().contains(&format!("<h1>{answer}</h1>")));
 }
 
@@ -197,7 +201,7 @@ fn dropping_wide_jobs_is_no_improvement() {
     let folder = tempfile::tempdir().unwrap();
     let given = trace(folder.path(), &some_wide(), "a100:4");
     let said: Value = json(&words(&given, &["--remove", "a100:1", "--quota", "2", "--json"]));
-    let every = "Every alternative leaves out jobs, so that none is an answer; the mean wait was 19.9 min.";
+    let every = format!("Every alternative leaves out jobs, so that none is an answer; the mean wait was 19.9 min.{ASSUMED}");
     assert_eq!(said["answer"], every, "{said:#}");
     assert_eq!(named(&said, "as it was")["jobs_left_out"], 0);
     for name in ["-a100:1", "quota of 2 GPUs a user"] {
@@ -283,7 +287,7 @@ fn a_mean_wait_is_of_jobs_that_started() {
     let said: Value = json(&words(&given, &["--add", "gpu:1", "--json"]));
     let base = named(&said, "as it was");
     assert_eq!(base["wait_mean_s"].as_f64(), Some(2.5), "no wait and five seconds: {said:#}");
-    assert!(said["answer"].as_str().unwrap().ends_with("the mean wait was 2.5 s."), "{said:#}");
+    assert!(said["answer"].as_str().unwrap().ends_with(&format!("the mean wait was 2.5 s.{ASSUMED}")), "{said:#}");
     let note = "as it was: 1 job never starts and counts in no wait";
     assert!(said["notes"].as_array().unwrap().iter().any(|one| one == note), "{said:#}");
     assert_eq!(named(&said, "+gpu:1")["jobs_left_out"], 0);
@@ -354,4 +358,48 @@ fn the_speed_on_a_type_that_no_job_ran_on_is_said_to_be_assumed() {
 fn a_moment_that_cannot_be_read_comes_with_examples() {
     let said = refusal(&["whatif", "--since", "the other day"]);
     assert!(said.contains("is not a moment; write ") && said.contains("yesterday, 2026-11-16,"), "{said}");
+}
+
+#[test]
+fn lengths_are_those_on_the_gpus_that_the_jobs_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sacct.txt");
+    sacct(&file);
+    let cluster = folder.path().join("cluster.toml");
+    let slow = "[[gpu_type]]\nname = \"mine\"\nmemory_mib = 24576\nidle_watts = 20\nfull_watts = 320\nusd_per_hour = 0.4\nspeed = 0.5\n[[node]]\nname = \"a\"\ngpus = \"mine:4\"\n";
+    let log = std::fs::read_to_string(&file).unwrap().replace("a100", "mine");
+    std::fs::write(&file, log).unwrap();
+    std::fs::write(&cluster, slow).unwrap();
+    let (file, cluster) = (file.display().to_string(), cluster.display().to_string());
+    let said: Value = json(&["whatif", "--trace", &file, "--cluster", &cluster, "--policy", "las", "--json"]);
+    let fidelity = &said["fidelity"];
+    assert!(fidelity["error_of_waits"].as_f64().unwrap() < 0.01, "{fidelity:#}");
+}
+
+#[test]
+fn intervals_do_not_depend_on_the_zero_of_the_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let interval = |zero: u64| {
+        let row = |job: u64| format!("{},{},1\n", zero + job * 300, 600 + job * 7919 % 900);
+        let rows = std::iter::once("arrival_s,duration_s,gpus\n".to_owned()).chain((0..100).map(row)).collect::<String>();
+        let said: Value = json(&words(&trace(folder.path(), &rows, "gpu:2"), &["--policy", "sjf", "--json"]));
+        named(&said, "sjf")["wait_change"].clone()
+    };
+    assert!(interval(0)["low_s"].is_f64(), "{}", interval(0));
+    assert_eq!(interval(0), interval(5_000_000));
+}
+
+#[test]
+fn what_is_assumed_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let given = trace(folder.path(), &some_wide(), "gpu:4");
+    let text = stdout(&words(&given, &["--policy", "sjf", "--policy", "lag-history", "--policy", "sjf:estimates=history"]));
+    for part in [
+        "\nthe trace has no estimates: `fcfs:backfill=easy`, `sjf` know the true lengths\n",
+        "\nno figures for GPU type gpu: power taken as 30 W idle, 300 W full; no price\n",
+        " times, and each restart costs 0 s (`--restart-cost`)",
+        "It goes by `fcfs:backfill=easy`, which is assumed to have run",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

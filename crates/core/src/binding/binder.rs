@@ -327,7 +327,11 @@ impl Binder {
             return BindProblem::MemoryTooLarge { wanted: job.memory_mib, largest: largest_memory };
         }
         let within = if job.nodes_max == 0 { String::new() } else { format!(" on {} nodes", job.nodes_max) };
-        let largest = format!("it has at most {}{within} of one type for this job", largest_pools.join(", "));
+        let largest = match (largest_pools.as_slice(), wanted) {
+            ([], []) => "it has no GPU type for this job".to_owned(),
+            ([], wanted) => format!("it has no {} for this job", wanted.join(" or ")),
+            (pools, _) => format!("it has at most {}{within} of one type for this job", pools.join(", ")),
+        };
         BindProblem::GangTooLarge { wanted: job.gpus, largest }
     }
 }

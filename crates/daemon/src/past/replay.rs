@@ -9,7 +9,7 @@ use rota_core::{
     Span, Time, Workload, mark,
 };
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The history has no job that the simulator could run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,15 +39,15 @@ impl Replay {
     pub fn of(history: History) -> Result<Self, NothingEnded> {
         let cluster = cluster_of(&history.host, &history.gpus);
         let gpu_uuids = history.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-        let mut left_out: HashMap<&str, usize> = HashMap::new();
+        let mut left_out: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let mut jobs = Vec::new();
         for job in history.jobs {
             let why = if job.job.claim {
-                "claims of processes, whose lengths nobody chose"
+                ("claim of a process, whose length nobody chose", "claims of processes, whose lengths nobody chose")
             } else if job.ask.gpus == 0 {
-                "jobs without a GPU"
+                ("job without a GPU", "jobs without a GPU")
             } else if job.runs.is_empty() {
-                "jobs that never started"
+                ("job that never started", "jobs that never started")
             } else {
                 jobs.push(job);
                 continue;
@@ -71,7 +71,11 @@ impl Replay {
         }
         workload.finish();
         let earlier = history.truncated.then(|| "left out: earlier jobs, because one answer has only the latest".to_owned());
-        let left_out = left_out.into_iter().map(|(why, count)| format!("left out: {count} {why}")).chain(earlier).collect();
+        let counted = left_out.into_iter().map(|((one, several), count)| match count {
+            1 => format!("left out: 1 {one}"),
+            _ => format!("left out: {count} {several}"),
+        });
+        let left_out = counted.chain(earlier).collect();
         Ok(Self { workload, cluster, jobs, left_out, zero_ns, scheduler: history.scheduler, gpu_uuids })
     }
 

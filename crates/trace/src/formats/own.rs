@@ -24,6 +24,7 @@ pub(crate) enum OwnField {
     Duration,
     Steps,
     Estimate,
+    Usual,
     Priority,
     Weight,
     Tickets,
@@ -36,7 +37,7 @@ pub(crate) enum OwnField {
 
 impl OwnField {
     /// Every field with its name, in the order they are written.
-    pub const ALL: [(Self, &'static str); 21] = [
+    pub const ALL: [(Self, &'static str); 22] = [
         (Self::Id, "id"),
         (Self::User, "user"),
         (Self::Project, "project"),
@@ -50,6 +51,7 @@ impl OwnField {
         (Self::Duration, "duration_s"),
         (Self::Steps, "steps"),
         (Self::Estimate, "estimate_s"),
+        (Self::Usual, "usual_s"),
         (Self::Priority, "priority"),
         (Self::Weight, "weight"),
         (Self::Tickets, "tickets"),
@@ -124,6 +126,7 @@ impl Draft {
                 self.has_length = true;
             }
             OwnField::Estimate => job.estimate = Some(cell::span_above_zero(text)?),
+            OwnField::Usual => job.usual = Some(cell::span_above_zero(text)?),
             OwnField::Priority => job.priority = cell::priority(text)?,
             OwnField::Weight => job.weight = cell::quantity(text, "a number above 0")?,
             OwnField::Tickets => {

@@ -5,10 +5,10 @@ use rota_trace::Format;
 
 pub const ROTA_CSV: &str = "\
 # four jobs
-id,user,job_type,arrival_s,gpus,gpu_type,share,memory_mib,nodes_max,duration_s,steps,estimate_s,priority,weight,tickets,deadline_s,after,utilisation,fails_at_s,retries
-a,ann,net,0,1,v100|p100,0.25,4096,1,60,,50,3,2.5,7,100,,0.5,30,2
-b,ben,\"net, wide\",0.5,8,,,,,,1000,,,,,,a:any,,,
-2,,,10,1,,,,,5,,,-4,,,,a;b:ok,,,
+id,user,job_type,arrival_s,gpus,gpu_type,share,memory_mib,nodes_max,duration_s,steps,estimate_s,usual_s,priority,weight,tickets,deadline_s,after,utilisation,fails_at_s,retries
+a,ann,net,0,1,v100|p100,0.25,4096,1,60,,50,,3,2.5,7,100,,0.5,30,2
+b,ben,\"net, wide\",0.5,8,,,,,,1000,,900,,,,,a:any,,,
+2,,,10,1,,,,,5,,,,-4,,,,a;b:ok,,,
 ";
 
 pub const ROTA_TOML: &str = "\

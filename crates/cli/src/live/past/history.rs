@@ -6,6 +6,7 @@ use crate::live::past::facts;
 use crate::live::past::speeds::measured;
 use crate::output;
 use crate::traces::writer_of;
+use crate::whatif::words::counted;
 use anyhow::Context;
 use rota_core::bind::BadJobs;
 use rota_core::{Bound, GpuTypeId, Span, ThroughputTable, Time};
@@ -18,7 +19,7 @@ pub fn history(args: &HistoryArgs) -> anyhow::Result<()> {
     let HistoryVerb::Export { state, out, since, throughputs } = &args.verb;
     let table_writer = throughputs.as_deref().map(writer_of).transpose()?;
     let client = Client::new(state);
-    let mut story = story(fetch(&client, since.as_deref())?)?;
+    let mut story = replay(&client, since.as_deref())?;
     if let Some((writer, path)) = table_writer.zip(throughputs.as_deref()) {
         let table = measured(&super::speeds::fetch(&client)?);
         output::write_file(path, |file| writer(&table, file))?;
@@ -39,8 +40,8 @@ pub fn history(args: &HistoryArgs) -> anyhow::Result<()> {
     let spec = spec.collect::<Vec<_>>().join(",");
     let speeds = throughputs.as_deref().map_or_else(String::new, |path| format!(" --throughputs {}", path.display()));
     output::remark(&format!(
-        "wrote {} jobs to {}; simulate them with `rota sim --trace {} --cluster {spec} --gpus-per-node {}{speeds}`",
-        story.jobs.len(),
+        "wrote {} to {}; simulate them with `rota sim --trace {} --cluster {spec} --gpus-per-node {}{speeds}`",
+        counted(story.jobs.len(), "job"),
         out.display(),
         out.display(),
         story.cluster.gpus.len().max(1),
@@ -60,7 +61,13 @@ fn lengths_in_steps(story: &mut Replay, table: &ThroughputTable) {
 
 /// What the daemon remembers, as a workload on the machine it ran on.
 pub fn replay(client: &Client, since: Option<&str>) -> anyhow::Result<Replay> {
-    story(fetch(client, since)?)
+    let mut story = story(fetch(client, since)?)?;
+    let status: Status = client.get("/api/v1/status")?;
+    let waiting = status.waiting + status.held;
+    if status.running + waiting > 0 {
+        story.left_out.push(format!("left out: jobs that are not over ({} running, {waiting} waiting)", status.running));
+    }
+    Ok(story)
 }
 
 fn fetch(client: &Client, since: Option<&str>) -> anyhow::Result<History> {

@@ -12,14 +12,21 @@ use rota_forecast::{Accuracy, ForecastOptions, Outcome, Score, ScoreOptions};
 use rota_sim::{Restart, SimOptions};
 use std::sync::Arc;
 
+/// Of a past of more jobs than this, a sample is predicted unless `--every` says otherwise.
+const SAMPLED: usize = 500;
+
 /// Scores and prints.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     let csv = args.csv.as_deref().map(OutFile::create).transpose()?;
     let Past { bound, table, policy } = past_jobs(args)?;
     let restart = Restart { cost: Span::from_seconds(args.restart_cost).unwrap_or_default(), ..Restart::default() };
     let options = SimOptions { restart, ..SimOptions::default() };
+    let every = args.every.unwrap_or_else(|| (bound.jobs.len() / SAMPLED).max(1) as u32);
+    if args.every.is_none() && every > 1 {
+        output::remark(&format!("one in {every} of the jobs that have to wait is predicted; `--every 1` predicts all"));
+    }
     let score_options = ScoreOptions {
-        every: args.every,
+        every,
         again: Span::from_seconds(args.again).filter(|span| *span > Span::ZERO),
         forecast: ForecastOptions { draws: args.draws, ..ForecastOptions::default() },
         engine: options.engine(),
@@ -34,7 +41,7 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
         rota_forecast::score::replay(&bound, &table, configured, &score_options, &mut |arrived| bar.set_position(arrived as u64));
     bar.finish_and_clear();
     let score = Score::of(&outcomes);
-    let printed = if args.json { output::print_json(&score) } else { output::print(&describe(&score, &policy)) };
+    let printed = if args.json { output::print_json(&score) } else { output::print(&describe(&score, &policy, every)) };
     if let Some(file) = csv {
         file.finish(&table_of(&outcomes))?;
     }
@@ -89,11 +96,12 @@ fn seconds(time: Option<Time>) -> String {
     time.map(|time| format!("{:.3}", time.seconds())).unwrap_or_default()
 }
 
-fn describe(score: &Score, policy: &str) -> String {
+fn describe(score: &Score, policy: &str, every: u32) -> String {
     let (jobs, unknown) = (score.all.jobs, score.all.unknown);
     if jobs == 0 {
         let why = match unknown {
-            0 => "no job had to wait".to_owned(),
+            0 if every == 1 => "no job had to wait".to_owned(),
+            0 => format!("fewer than {every} jobs had to wait, and one in {every} is predicted (`--every 1` for all)"),
             1 => "1 prediction said that the start is not known yet, because too few jobs had ended".to_owned(),
             _ => format!("{unknown} predictions said that the start is not known yet, because too few jobs had ended"),
         };
