@@ -34,5 +34,5 @@ pub use numbers::verdict::{verdict, verdict_of_means};
 pub use plot::gantt_gpus::gantt_by_gpu;
 pub use plot::lines::{Line, LineChart, LinePoint};
 pub use plot::points::{Look, PointChart, PointSeries, point_chart};
-pub use plot::sweep_cdf::Distribution;
+pub use plot::sweep_cdf::{Distribution, wait_distributions};
 pub use record::{Absence, Bar, BarEnd, GpuRecord, JobOutcome, JobStatus, Recorder, RecorderOptions, Run, Timeline};

@@ -2,11 +2,8 @@
 
 use super::WhatIf;
 use super::words::{counted, fidelity_words, table};
-use rota_report::{Look, PointChart, PointSeries, point_chart};
+use rota_report::wait_distributions;
 use std::fmt::Write as _;
-
-/// Points of one curve.
-const POINTS: usize = 200;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1f2933}\
 h1{font-size:1.5rem;line-height:1.3}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\
@@ -41,37 +38,18 @@ pub fn page(whatif: &WhatIf) -> String {
     text
 }
 
-/// The part of the jobs that waited at most so long, one line an alternative.
+/// The part of the jobs that waited at most so long, one line an alternative, and one for what is recorded.
 fn chart(whatif: &WhatIf) -> String {
-    let mut series = Vec::new();
-    if !whatif.recorded_waits_s.is_empty() {
-        series.push(curve("recorded, until the first start", &whatif.recorded_waits_s, 0));
-    }
-    for outcome in &whatif.alternatives {
-        series.push(curve(&outcome.name, &outcome.waits_s, series.len()));
-    }
-    point_chart(&PointChart {
-        title: "Waits".to_owned(),
-        subtitle: "the part of the jobs that waited at most so long".to_owned(),
-        x_name: "minutes (the scale is logarithmic: 0 is one minute, 1 ten minutes, 2 a hundred)".to_owned(),
-        y_name: "part of the jobs".to_owned(),
-        y_range: Some((0.0, 1.0)),
-        series,
-        ..PointChart::default()
-    })
-}
-
-fn curve(name: &str, waits_s: &[f64], colour: usize) -> PointSeries {
-    let mut sorted = waits_s.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let steps = POINTS.min(sorted.len());
-    let point = |step: usize| {
-        let part = (step + 1) as f64 / steps as f64;
-        let wait = sorted[((sorted.len() as f64 * part).ceil() as usize).clamp(1, sorted.len()) - 1];
-        // A second is the least that is shown.
-        ((wait.max(1.0) / 60.0).log10(), part)
+    let recorded = Some(("recorded, until the first start", &whatif.recorded_waits_s)).filter(|(_, waits)| !waits.is_empty());
+    let alternatives = whatif.alternatives.iter().map(|outcome| (outcome.name.as_str(), &outcome.waits_s));
+    let sorted = |waits: &Vec<f64>| {
+        let mut waits = waits.clone();
+        waits.sort_by(f64::total_cmp);
+        waits
     };
-    PointSeries { name: name.to_owned(), points: (0..steps).map(point).collect(), look: Look::Line, colour }
+    let (names, waits) =
+        recorded.into_iter().chain(alternatives).map(|(name, waits)| (name, sorted(waits))).unzip::<_, _, Vec<_>, Vec<_>>();
+    wait_distributions("Waits", "the part of the jobs that waited at most so long", &names, &waits)
 }
 
 fn escape(text: &str) -> String {

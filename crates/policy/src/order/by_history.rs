@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 
 /// All jobs are looked at again when this much was learned: steps reached and jobs ended.
 const RENEW_AFTER: u64 = 512;
+/// Of many jobs, all are looked at again when as much was learned as this part of them: the work grows with what is learned, and not with
+/// its product with the jobs.
+const RENEW_AFTER_PART: u64 = 8;
 /// The shortest job is the one that ends first with this chance: the median knows nothing of long tails, and the mean of little else.
 const RANKED_BY: f64 = 0.65;
 /// A job is reckoned to run for a time that it does not exceed with this chance. That says when its GPUs are counted on to fall free, and
@@ -40,7 +43,8 @@ impl Beliefs {
                 self.active.remove(&view.id());
             }
         }
-        if self.tracker.version().abs_diff(self.renewed_at) >= RENEW_AFTER {
+        let renew_after = RENEW_AFTER.max(self.active.len() as u64 / RENEW_AFTER_PART);
+        if self.tracker.version().abs_diff(self.renewed_at) >= renew_after {
             self.renewed_at = self.tracker.version();
             return self.active.iter().copied().collect();
         }

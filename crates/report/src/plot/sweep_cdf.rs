@@ -1,4 +1,4 @@
-//! Distributions at one load of a sweep, one line a policy: completion times of short and of long jobs, and finish-time fairness.
+//! Distributions, one line a policy: completion times of short and of long jobs at one load of a sweep, finish-time fairness, and waits.
 
 use super::WIDTH;
 use super::cdf::{draw, steps};
@@ -19,7 +19,8 @@ pub struct Distribution {
 
 /// Completion times, short jobs on the left and long ones on the right.
 pub(crate) fn jct_distributions(title: &str, lines: &[Distribution]) -> String {
-    let (mut svg, y) = begin(title, "share of completed jobs; short: the four fifths with the least run time alone", lines);
+    let (mut svg, y) =
+        begin(title, "share of completed jobs; short: the four fifths with the least run time alone", &names(lines));
     let width = (WIDTH - 76.0 - 84.0 - 32.0) / 2.0;
     let left = Frame { x: 76.0, y: y + 24.0, width, height: 360.0 };
     let right = Frame { x: left.right() + 84.0, ..left };
@@ -35,7 +36,7 @@ pub(crate) fn jct_distributions(title: &str, lines: &[Distribution]) -> String {
 /// Finish-time fairness: right of 1 are the jobs that a fluid 1/n share would have served better.
 pub(crate) fn fairness_distribution(title: &str, lines: &[Distribution]) -> String {
     let (mut svg, y) =
-        begin(title, "share of completed jobs; above 1, a fluid 1/n share of the cluster would have been faster", lines);
+        begin(title, "share of completed jobs; above 1, a fluid 1/n share of the cluster would have been faster", &names(lines));
     let frame = Frame { x: 84.0, y: y + 16.0, width: WIDTH - 84.0 - 40.0, height: 400.0 };
     let values = || lines.iter().flat_map(|line| &line.sample.rho).copied().filter(|rho| *rho > 0.0);
     let (Some(least), Some(most)) = (values().reduce(f64::min), values().reduce(f64::max)) else {
@@ -52,11 +53,23 @@ pub(crate) fn fairness_distribution(title: &str, lines: &[Distribution]) -> Stri
     svg.finish(frame.bottom() + 54.0)
 }
 
-fn begin(title: &str, setting: &str, lines: &[Distribution]) -> (Svg, f64) {
+/// The part of the jobs that waited at most so long, one line for each list of waits in seconds, from short to long.
+pub fn wait_distributions(title: &str, setting: &str, names: &[&str], sorted_waits_s: &[Vec<f64>]) -> String {
+    let (mut svg, y) = begin(title, setting, names);
+    let frame = Frame { x: 84.0, y: y + 16.0, width: WIDTH - 84.0 - 40.0, height: 400.0 };
+    draw(&mut svg, frame, sorted_waits_s);
+    svg.finish(frame.bottom() + 54.0)
+}
+
+fn begin(title: &str, setting: &str, names: &[&str]) -> (Svg, f64) {
     let mut svg = Svg::new(WIDTH);
     let y = svg.head(title, setting);
-    let y = svg.line_legend(y, &lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>());
+    let y = svg.line_legend(y, names);
     (svg, y)
+}
+
+fn names(lines: &[Distribution]) -> Vec<&str> {
+    lines.iter().map(|line| line.name.as_str()).collect()
 }
 
 /// Marks at 1, 2 and 5 times the powers of ten, with a stronger line at 1.
@@ -98,6 +111,9 @@ mod tests {
             assert!(svg.contains("a&lt;b") && svg.contains("stroke-width=\"2\""));
             assert!(resvg::usvg::Tree::from_str(&svg, &resvg::usvg::Options::default()).is_ok());
         }
+        let waits = wait_distributions("waits", "setting", &["d<e"], &[vec![0.0, 90.0, 86_400.0]]);
+        assert!(waits.contains("d&lt;e") && waits.contains(">1 h<"), "{waits}");
+        assert!(wait_distributions("waits", "setting", &["d"], &[vec![0.0]]).contains("no job waited"));
         let nothing = [Distribution { name: "a".to_owned(), sample: Sample::default() }];
         assert!(fairness_distribution("t", &nothing).contains("no job completed"));
         assert!(jct_distributions("t", &nothing).contains("no job completed"));
