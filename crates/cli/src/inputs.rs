@@ -35,6 +35,13 @@ pub fn remark_skipped<Problem: std::fmt::Display>(what: &str, count: usize, prob
     }
 }
 
+/// What a cluster manager does where nobody has set it: by priority if its log has priorities, otherwise first come, first served; with
+/// backfill.
+pub fn usual_policy(workload: &Workload) -> &'static str {
+    let has_priorities = workload.jobs.windows(2).any(|pair| pair[0].priority != pair[1].priority);
+    if has_priorities { "priority:backfill=easy" } else { "fcfs:backfill=easy" }
+}
+
 /// Reads a cluster: a specification, or the name of a file.
 pub fn load_cluster(spec: &str, gpus_per_node: u32) -> anyhow::Result<Cluster> {
     let path = Path::new(spec);

@@ -7,7 +7,7 @@
 use rota_core::bind::BadJobs;
 use rota_core::random::RandomStream;
 use rota_core::{Bound, Cluster, Job, JobId, MilliGpu, Phase, Span, ThroughputTable, Time, Workload};
-use rota_forecast::{ChangeOptions, ForecastOptions, Fork, LengthBelief, RunLength, Subject};
+use rota_forecast::{ChangeOptions, ForecastOptions, Fork, Holds, LengthBelief, RunLength, Subject};
 use rota_sim::SimOptions;
 use std::sync::Arc;
 
@@ -39,7 +39,16 @@ fn queue(waiting: u32, policy: &str) -> Fork {
     session.hand_in(&target, &mut |_| {});
     let numbers = (0..session.engine.state.jobs.len() as u64).collect();
     let pending = session.pending();
-    Fork { engine: session.engine, pending, now: Time(0), numbers, lengths, stop_time: Span::ZERO, recent: None }
+    Fork {
+        engine: session.engine,
+        pending,
+        now: Time(0),
+        numbers,
+        lengths,
+        stop_time: Span::ZERO,
+        holds: Holds::default(),
+        recent: None,
+    }
 }
 
 fn waiting(fork: &Fork) -> Vec<JobId> {
@@ -87,8 +96,9 @@ fn main() {
             let before = cpu_seconds();
             let options = ChangeOptions {
                 gpu_types: vec!["a100".into(), "t4".into()],
-                share_by_memory: MilliGpu(250),
+                share_by_memory: Some(MilliGpu(250)),
                 decisions_max: 200,
+                own_decisions_max: 200,
                 wants_types: false,
                 has_time: &|| cpu_seconds() - before < 0.035,
             };

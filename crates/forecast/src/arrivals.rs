@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Arrivals older than this say little about the next hours.
 const WINDOW: Span = Span::from_whole_seconds(7 * 86_400);
-/// At most so many arrivals are kept.
+/// At most so many arrivals are kept, and as many come in one draw.
 const JOBS_MAX: usize = 5000;
 /// With fewer arrivals nothing is drawn.
 const JOBS_MIN: usize = 10;
@@ -126,6 +126,12 @@ impl ArrivalPool {
         self.alike
     }
 
+    /// What is known of bursts, and no jobs to come.
+    #[must_use]
+    pub fn without_arrivals(&self) -> Self {
+        Self { jobs: Vec::new(), ..*self }
+    }
+
     /// The arrivals of one draw.
     pub fn drawn(self: &Arc<Self>, mut stream: RandomStream) -> DrawnArrivals {
         // The same time of day, where there are whole days to choose from.
@@ -158,6 +164,10 @@ impl DrawnArrivals {
     /// When the next job comes.
     pub fn next_at(&self) -> Option<Time> {
         let (place, rounds) = if self.next < self.pool.jobs.len() { (self.next, self.rounds) } else { (0, self.rounds + 1) };
+        // What came in less than a day may have been a burst: it does not come again and again.
+        if self.taken >= JOBS_MAX as u64 || (rounds > 0 && self.pool.span < DAY) {
+            return None;
+        }
         let since_first = self.pool.jobs.get(place)?.at.since(self.pool.from).0;
         let ahead = (since_first + rounds.saturating_mul(self.pool.span.0)).saturating_sub(self.begin);
         Some(self.pool.now + Span(ahead))

@@ -32,6 +32,8 @@ const NARROWING: f64 = 0.5;
 /// The part of the starts that are to lie between the outer two times, and how much one start changes the narrowing.
 const INSIDE: f64 = 0.8;
 const STEP: f64 = 0.02;
+/// The outer two times are moved apart to twice their distance from the middle at most.
+const NARROWING_MIN: f64 = -1.0;
 /// The least distance between the outer two times, as a logarithm.
 const SPREAD_MIN: f64 = 0.05;
 
@@ -45,7 +47,7 @@ pub struct Calibration {
     /// Of the latest starts, whether each lay between the outer two times that were said, and the seconds from the middle one.
     turned_out: VecDeque<(bool, f64)>,
     /// How far the outer two times are drawn together. Every start that lay between them makes it more, every other one less, so that it
-    /// rests where as many lie between them as were said to.
+    /// rests where as many lie between them as were said to. Below 0 they are moved apart by this part of their distance from the middle.
     narrowing: f64,
     /// A state that chooses which of many forecasts are dropped.
     choice: u64,
@@ -121,7 +123,7 @@ impl Calibration {
         }
         if self.places.len() >= KEPT_MIN {
             let inside = if is_inside { 1.0 } else { 0.0 };
-            self.narrowing = (self.narrowing + STEP * (inside - INSIDE)).clamp(0.0, 1.0);
+            self.narrowing = (self.narrowing + STEP * (inside - INSIDE)).clamp(NARROWING_MIN, 1.0);
         }
         let waits = Waits::of(made_at, drawn);
         let distance = (logarithm(made_at, start) - waits.middle) / waits.spread;
@@ -154,9 +156,11 @@ impl Calibration {
         }
         let waits = Waits::of(made_at, quantiles);
         let [low, middle, high] = self.quantiles(made_at, waits.middle);
-        let narrowed = |learned: f64, own: f64| self.narrowing * learned + (1.0 - self.narrowing) * (own + middle);
-        let low = low.min(narrowed(low, waits.outer[0]));
-        let high = high.max(narrowed(high, waits.outer[1]));
+        let narrowing = self.narrowing.max(0.0);
+        let narrowed = |learned: f64, own: f64| narrowing * learned + (1.0 - narrowing) * (own + middle);
+        let widened = |place: f64| middle + (place - middle) * (1.0 + narrowing - self.narrowing);
+        let low = widened(low.min(narrowed(low, waits.outer[0])));
+        let high = widened(high.max(narrowed(high, waits.outer[1])));
         [low, middle, high].map(|place| {
             let wait = (waits.middle + place * waits.spread).exp() - SOFTENING_SECONDS;
             made_at + Span::from_seconds(wait.max(0.0)).unwrap_or(Span(u64::MAX / 4))
@@ -231,6 +235,25 @@ mod tests {
         // The middle deviation of what was drawn: 0.67 of a fifth.
         assert!((350.0..650.0).contains(&turned_out.error_median_s), "{turned_out:?}");
         assert!((750..870).contains(&inside), "{inside} of 1000 inside");
+    }
+
+    #[test]
+    fn times_between_which_too_few_starts_lie_are_moved_apart() {
+        let mut calibration = Calibration::default();
+        let mut stream = RandomStream::new(5, "days that differ");
+        let mut inside = 0;
+        // The jobs of one day are all early or all late, and start after the last of them has come: other days say little about them.
+        for day in 0..80 {
+            let factor = stream.normal().exp();
+            let jobs = (0..10).map(|number| 86_400.0 * f64::from(day) + 60.0 * f64::from(number)).collect::<Vec<_>>();
+            let drawn = |now: f64| [at(now + 3000.0), at(now + 3600.0), at(now + 4200.0)];
+            let told = jobs.iter().map(|now| (calibration.said(at(*now), drawn(*now)), at(now + 3600.0 * factor)));
+            for (said, start) in told.collect::<Vec<_>>() {
+                inside += usize::from(day >= 20 && said.corrected[0] <= start && start <= said.corrected[2]);
+                calibration.learn(&said, start);
+            }
+        }
+        assert!((420..540).contains(&inside), "{inside} of 600 inside");
     }
 
     #[test]

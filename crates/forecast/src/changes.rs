@@ -10,7 +10,7 @@ use crate::{RunLength, starts::FOR_EVER};
 use rota_core::event::EventKind;
 use rota_core::{DependencyCondition, End, Event, GpuId, JobChange, JobId, MilliGpu, NewJob, Phase, Span, Time};
 use rota_engine::{Engine, Session, State};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ const DELAYS_MAX: usize = 3;
 const DELAY_MIN: Span = Span::from_whole_seconds(1);
 /// Changes of one kind that are tried one after the other.
 const STEPS_MAX: usize = 64;
+/// Steps of priority that are tried beside the priorities of other jobs.
+const PRIORITY_STEPS: [i32; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 48, 100, 1000];
 /// Changes of one kind that are run forward where none starts the job at once.
 const LATER_MAX: usize = 2;
 
@@ -34,6 +36,8 @@ pub enum Change {
     GpuType(Box<str>),
     /// GPUs of several types together.
     AnyType,
+    /// The same, where it named the types that it accepts.
+    EveryType,
     /// Any GPU, where it named some.
     AnyGpu,
     /// So much memory on each GPU.
@@ -49,6 +53,7 @@ impl fmt::Display for Change {
             Self::Gpus(gpus) => write!(formatter, "--gpus {gpus}"),
             Self::GpuType(name) => write!(formatter, "--gpu-type {name}"),
             Self::AnyType => write!(formatter, "--any-type"),
+            Self::EveryType => write!(formatter, "--any-type without --gpu-type"),
             Self::AnyGpu => write!(formatter, "without --gpu-ids"),
             Self::MemoryMib(memory) => write!(formatter, "--memory {memory}"),
             Self::Priority(priority) => write!(formatter, "--priority {priority}"),
@@ -90,6 +95,8 @@ pub struct Changes {
     pub start: Option<Time>,
     /// The end of the job as it is, likewise.
     pub end: Option<Time>,
+    /// Whether the job as it is never starts, whatever jobs end.
+    pub is_never: bool,
     /// The changes, those that start the job at once first.
     pub counterfactuals: Vec<Counterfactual>,
     /// For each GPU type the job could have: the type, and its start and end there.
@@ -100,10 +107,13 @@ pub struct Changes {
 pub struct ChangeOptions<'a> {
     /// GPU types that may be proposed.
     pub gpu_types: Vec<Box<str>>,
-    /// Share of a GPU that a job has which is placed by its memory.
-    pub share_by_memory: MilliGpu,
+    /// Share of a GPU that a job has which is placed by its memory; `None` for a job that must not be: its user asked for whole GPUs or for
+    /// a share, or it needs no GPU.
+    pub share_by_memory: Option<MilliGpu>,
     /// Decisions that one trial may take.
     pub decisions_max: u64,
+    /// Decisions that running the job as it is may take.
+    pub own_decisions_max: u64,
     /// Whether to say where the job would be done first.
     pub wants_types: bool,
     /// Whether there is time for another trial.
@@ -124,17 +134,37 @@ struct Trial {
     row: JobId,
     start: Option<Time>,
     end: Option<Time>,
-    /// The starts of other jobs, by row.
+    /// The first starts of other jobs, by row.
     starts: HashMap<JobId, Time>,
+    /// Other jobs that were stopped and have not started again, with when they were stopped.
+    stopped: HashMap<JobId, Time>,
+    /// How long other jobs have waited after they were stopped.
+    waited_again: HashMap<JobId, Span>,
     next: Option<Time>,
+    /// Whether nothing happens any more.
+    is_over: bool,
     decisions: u64,
+    decisions_max: u64,
     /// Nothing later is looked at.
     horizon: Time,
 }
 
 impl Trial {
-    fn new(fork: &Fork, session: Session<ArrivingWorld>, row: JobId) -> Self {
-        Self { session, row, start: None, end: None, starts: HashMap::new(), next: None, decisions: 0, horizon: fork.horizon() }
+    fn new(fork: &Fork, session: Session<ArrivingWorld>, row: JobId, decisions_max: u64) -> Self {
+        Self {
+            session,
+            row,
+            start: None,
+            end: None,
+            starts: HashMap::new(),
+            stopped: HashMap::new(),
+            waited_again: HashMap::new(),
+            next: None,
+            is_over: false,
+            decisions: 0,
+            decisions_max,
+            horizon: fork.horizon(),
+        }
     }
 
     /// Runs the trial forward as long as `goes_on` is true for the next moment.
@@ -144,11 +174,14 @@ impl Trial {
                 let mut told = Vec::new();
                 let moment = self.session.advance(&mut |event| told.push(event.clone()));
                 self.note(&told);
-                let Some(moment) = moment else { return };
+                let Some(moment) = moment else {
+                    self.is_over = true;
+                    return;
+                };
                 self.next = Some(moment.now);
             }
             let Some(now) = self.next.filter(|now| goes_on(self, *now)) else { return };
-            if self.decisions >= options.decisions_max || now >= self.horizon || !(options.has_time)() {
+            if self.decisions >= self.decisions_max || now >= self.horizon || !(options.has_time)() {
                 return;
             }
             let target = self.session.ask();
@@ -166,13 +199,35 @@ impl Trial {
                 EventKind::Started { job, .. } if *job == self.row => {
                     self.start.get_or_insert(event.time_ns);
                 }
-                EventKind::Started { job, .. } => {
-                    self.starts.entry(*job).or_insert(event.time_ns);
+                EventKind::Started { job, .. } => match self.stopped.remove(job) {
+                    Some(since) => {
+                        let waited = self.waited_again.entry(*job).or_default();
+                        *waited = Span(waited.0 + event.time_ns.since(since).0);
+                    }
+                    None => {
+                        self.starts.entry(*job).or_insert(event.time_ns);
+                    }
+                },
+                EventKind::Ended { job, end, .. } if *job == self.row => {
+                    self.end = Some(event.time_ns).filter(|_| end.is_over()).or(self.end);
                 }
-                EventKind::Ended { job, end, .. } if *job == self.row && end.is_over() => self.end = Some(event.time_ns),
+                EventKind::Ended { job, end, .. } if !end.is_over() => {
+                    self.stopped.insert(*job, event.time_ns);
+                }
                 _ => {}
             }
         }
+    }
+
+    /// How long a job has waited until now after it was stopped.
+    fn waited_again(&self, job: JobId) -> Span {
+        let since = self.stopped.get(&job).map_or(Span::ZERO, |since| self.now().since(*since));
+        Span(self.waited_again.get(&job).copied().unwrap_or_default().0 + since.0)
+    }
+
+    /// The moment up to which the trial was run.
+    fn now(&self) -> Time {
+        self.next.unwrap_or_else(|| rota_engine::World::now(&self.session.world))
     }
 
     /// Whether the job got a row: a request that no GPU could ever meet gets none.
@@ -187,18 +242,24 @@ impl Fork {
         let engine = self.with_median_lengths();
         let Some(request) = self.request(&engine, subject) else { return Changes::default() };
         let mut base = match subject {
-            Subject::Waiting(row) => Trial::new(self, self.session(engine.clone(), Arc::new([])), *row),
-            Subject::New { .. } => self.submitted(&engine, subject, request.clone()),
+            Subject::Waiting(row) => {
+                Trial::new(self, self.session(engine.clone(), Arc::new([])), *row, options.own_decisions_max)
+            }
+            Subject::New { .. } => self.submitted(&engine, subject, request.clone(), options.own_decisions_max),
         };
         base.go(options, |trial, now| now <= self.now && trial.start.is_none());
+        if options.wants_types {
+            // When the job starts as it is matters most to a user who has not submitted it.
+            base.go(options, |trial, _| trial.start.is_none());
+        }
         // Whether a change starts the job at once takes one decision to find out; when it starts otherwise takes many.
         let mut tried = Vec::new();
-        if base.start.is_none() {
+        if base.start != Some(self.now) {
             for kind in kinds(&engine.state, subject, &request, options) {
                 if !(options.has_time)() {
                     break;
                 }
-                tried.push(self.at_once(&engine, subject, &request, kind, options));
+                tried.push(self.at_once(&engine, subject, &request, &kind, options));
             }
         }
         // In long queues the job's own start is too far ahead to be reached in time. It is looked for as far as a change must be compared.
@@ -215,8 +276,9 @@ impl Fork {
         }
         base.go(options, |trial, _| trial.end.is_none());
         counterfactuals.sort_by_key(|found| found.start);
-        let mut changes = Changes { start: base.start, end: base.end, counterfactuals, ..Changes::default() };
-        if options.wants_types {
+        let is_never = base.start.is_none() && base.is_over;
+        let mut changes = Changes { start: base.start, end: base.end, is_never, counterfactuals, ..Changes::default() };
+        if options.wants_types && request.job.only.is_empty() {
             changes.by_type = self.by_type(&engine, subject, &request, options);
         }
         changes
@@ -228,24 +290,72 @@ impl Fork {
         engine: &Engine,
         subject: &Subject,
         request: &NewJob,
-        kind: Vec<Change>,
+        kind: &[Change],
         options: &ChangeOptions<'_>,
     ) -> Tried {
+        if let [.., Change::Priority(_)] = kind {
+            return self.least_priority_at_once(engine, subject, request, kind, options);
+        }
         let mut later = Vec::new();
-        for change in kind.into_iter().take(STEPS_MAX) {
+        for change in kind {
             if !(options.has_time)() {
                 break;
             }
-            let mut trial = self.trial(engine, subject, request, &change, options);
-            trial.go(options, |trial, now| now <= self.now && trial.start.is_none());
+            let trial = self.trial_of_now(engine, subject, request, change, options);
             if trial.start == Some(self.now) {
-                return Tried::AtOnce(Box::new(trial), change);
+                return Tried::AtOnce(Box::new(trial), change.clone());
             }
             if trial.has_row() && later.len() < LATER_MAX {
-                later.push(change);
+                later.push(change.clone());
             }
         }
         Tried::Later(later)
+    }
+
+    /// The same of priorities: a higher one never starts the job later, so that the smallest is found by halving.
+    fn least_priority_at_once(
+        &self,
+        engine: &Engine,
+        subject: &Subject,
+        request: &NewJob,
+        kind: &[Change],
+        options: &ChangeOptions<'_>,
+    ) -> Tried {
+        let mut found = None;
+        let (mut low, mut high) = (0, kind.len());
+        while low < high && (options.has_time)() {
+            // The highest comes first: where it does not help, none does.
+            let place = if found.is_none() { high - 1 } else { usize::midpoint(low, high) };
+            let trial = self.trial_of_now(engine, subject, request, &kind[place], options);
+            if trial.start == Some(self.now) {
+                found = Some((trial, &kind[place]));
+                high = place;
+            } else if found.is_none() {
+                break;
+            } else {
+                low = place + 1;
+            }
+        }
+        match found {
+            // Where time ran out, a smaller one might do.
+            Some(_) if low < high => Tried::Later(Vec::new()),
+            Some((trial, change)) => Tried::AtOnce(Box::new(trial), change.clone()),
+            None => Tried::Later(kind.iter().take(LATER_MAX).cloned().collect()),
+        }
+    }
+
+    /// A trial of one change that was run as far as this moment.
+    fn trial_of_now(
+        &self,
+        engine: &Engine,
+        subject: &Subject,
+        request: &NewJob,
+        change: &Change,
+        options: &ChangeOptions<'_>,
+    ) -> Trial {
+        let mut trial = self.trial(engine, subject, request, change, options);
+        trial.go(options, |trial, now| now <= self.now && trial.start.is_none());
+        trial
     }
 
     /// The first of some changes that starts the job sooner than it starts as it is.
@@ -274,18 +384,20 @@ impl Fork {
         None
     }
 
-    /// Runs a trial on until its job has ended, and says which jobs start later than without the change.
+    /// Runs a trial on until its job has ended, others have its GPUs, and the jobs that were stopped for it run again. Says which jobs start
+    /// later than without the change, or wait longer after they were stopped.
     fn costs(&self, mut trial: Trial, change: Change, base: &mut Trial, options: &ChangeOptions<'_>) -> Counterfactual {
-        trial.go(options, |trial, _| trial.end.is_none());
-        let last = trial.starts.values().max().copied().unwrap_or(self.now);
+        trial.go(options, |trial, now| trial.end.is_none_or(|end| now <= end) || !trial.stopped.is_empty());
+        let last = trial.now();
         base.go(options, |_, now| now <= last);
         let mut delays = Vec::new();
-        for (row, start) in &trial.starts {
-            if let (Some(before), Some(number)) = (base.starts.get(row), self.numbers.get(row.index())) {
-                let delay = start.since(*before);
-                if start > before && delay >= DELAY_MIN {
-                    delays.push((*number, delay));
-                }
+        for (row, number) in self.numbers.iter().enumerate() {
+            let job = JobId::from_index(row);
+            let starts = trial.starts.get(&job).zip(base.starts.get(&job));
+            let later = starts.map_or(Span::ZERO, |(start, before)| start.since(*before));
+            let delay = Span(later.0 + trial.waited_again(job).minus(base.waited_again(job)).0);
+            if job != trial.row && delay >= DELAY_MIN {
+                delays.push((*number, delay));
             }
         }
         delays.sort_by_key(|(number, delay)| (std::cmp::Reverse(*delay), *number));
@@ -355,20 +467,24 @@ impl Fork {
             let mut session = self.session(engine.clone(), Arc::new([]));
             let change = JobChange::Priority(*priority);
             session.replay(&Event::at(self.now, EventKind::Changed { job: *row, change, note: () }));
-            return Trial::new(self, session, *row);
+            return Trial::new(self, session, *row, options.decisions_max);
         }
-        self.submitted(engine, subject, changed(request, change, options))
+        self.submitted(engine, subject, changed(request, change, options), options.decisions_max)
     }
 
     /// The fork in which a job is submitted now, in place of the one that waits.
-    fn submitted(&self, engine: &Engine, subject: &Subject, request: NewJob) -> Trial {
+    fn submitted(&self, engine: &Engine, subject: &Subject, request: NewJob, decisions_max: u64) -> Trial {
         let after = if let Subject::New { after, .. } = subject { after.clone() } else { Vec::new() };
         let arrival = Arrival { number: TRIAL_NUMBER, request, after };
         let mut session = self.session(engine.clone(), Arc::new([arrival]));
         if let Subject::Waiting(old) = subject {
+            let let_go = session.world.withdrawn(*old, &engine.state);
             session.replay(&Event::at(self.now, EventKind::ended(*old, End::Cancelled)));
+            for event in &let_go {
+                session.replay(event);
+            }
         }
-        Trial::new(self, session, JobId::from_index(self.numbers.len()))
+        Trial::new(self, session, JobId::from_index(self.numbers.len()), decisions_max)
     }
 }
 
@@ -385,14 +501,16 @@ pub fn changed(request: &NewJob, change: &Change, options: &ChangeOptions<'_>) -
             changed.gpu_types = vec![name.clone()];
             (job.any_type, job.only) = (false, Box::default());
         }
-        Change::AnyType => {
+        Change::AnyType => job.any_type = true,
+        Change::EveryType => {
             job.any_type = true;
             changed.gpu_types.clone_from(&options.gpu_types);
         }
-        Change::AnyGpu => job.only = Box::default(),
+        // A job that names its GPUs takes them whatever their types are; one that does not has GPUs of one type.
+        Change::AnyGpu => (job.only, job.any_type) = (Box::default(), false),
         Change::MemoryMib(memory) => {
             job.memory_mib = *memory;
-            job.share = job.share.min(options.share_by_memory);
+            job.share = job.share.min(options.share_by_memory.unwrap_or(MilliGpu::WHOLE));
         }
         Change::Priority(priority) => job.priority = *priority,
     }
@@ -402,52 +520,82 @@ pub fn changed(request: &NewJob, change: &Change, options: &ChangeOptions<'_>) -
 /// The changes that may help, each kind from small to large.
 pub fn kinds(state: &State, subject: &Subject, request: &NewJob, options: &ChangeOptions<'_>) -> Vec<Vec<Change>> {
     let job = &request.job;
-    let mut kinds = vec![(1..job.gpus).rev().map(Change::Gpus).collect::<Vec<_>>()];
-    let others = options.gpu_types.iter().filter(|name| !request.gpu_types.is_empty() && !request.gpu_types.contains(name));
-    let other_types = others.map(|name| vec![Change::GpuType(name.clone())]);
-    kinds.extend(other_types);
-    if job.gpus > 1 && !job.any_type && options.gpu_types.len() > 1 {
+    let mut kinds = vec![sizes(state, job.gpus).map(Change::Gpus).collect::<Vec<_>>()];
+    let (accepted, others) =
+        options.gpu_types.iter().partition::<Vec<_>, _>(|name| request.gpu_types.is_empty() || request.gpu_types.contains(name));
+    kinds.extend(others.iter().map(|name| vec![Change::GpuType((*name).clone())]));
+    if job.gpus > 1 && !job.any_type && accepted.len() > 1 {
         kinds.push(vec![Change::AnyType]);
+    }
+    if job.gpus > 1 && !others.is_empty() && options.gpu_types.len() > 1 {
+        kinds.push(vec![Change::EveryType]);
     }
     if !job.only.is_empty() {
         kinds.push(vec![Change::AnyGpu]);
     }
-    if job.gpus == 1 {
+    if job.gpus == 1 && options.share_by_memory.is_some() {
+        let (beside_jobs, idle) = memory_left(state);
+        let levels = if job.memory_mib > 0 { &beside_jobs | &idle } else { beside_jobs };
         let needed = if job.memory_mib > 0 { job.memory_mib } else { u32::MAX };
-        let levels = memory_left(state).into_iter().rev().filter(|left| *left < needed);
-        kinds.push(levels.map(Change::MemoryMib).collect());
+        let smaller = levels.into_iter().rev().filter(|left| *left < needed);
+        kinds.push(smaller.take(STEPS_MAX).map(Change::MemoryMib).collect());
     }
     kinds.push(priorities(state, subject, job.priority).map(Change::Priority).collect());
     kinds
 }
 
-/// The memory that is left on GPUs that jobs share, in MiB, without repeats.
-fn memory_left(state: &State) -> BTreeSet<u32> {
+/// The memory that is left on GPUs that jobs share, and that of GPUs that are idle, in MiB, without repeats.
+fn memory_left(state: &State) -> (BTreeSet<u32>, BTreeSet<u32>) {
     let cluster = &state.bound.cluster;
     let mut taken = vec![Some(0_u32); cluster.gpus.len()];
-    let mut is_shared = vec![false; cluster.gpus.len()];
+    let mut is_idle = vec![true; cluster.gpus.len()];
     for (index, job) in state.jobs.iter().enumerate().filter(|(_, job)| job.phase.has_gpus()) {
         let shape = state.bound.shape(JobId::from_index(index));
         for gpu in &job.gpus {
-            is_shared[gpu.index()] = true;
+            is_idle[gpu.index()] = false;
             let place = &mut taken[gpu.index()];
             *place =
                 place.filter(|_| !shape.is_exclusive() && shape.memory_mib > 0).and_then(|sum| sum.checked_add(shape.memory_mib));
         }
     }
-    let left = taken.iter().enumerate().filter(|(index, _)| is_shared[*index]).filter_map(|(index, taken)| {
-        let gpu = GpuId::from_index(index);
-        let outside = state.outside[index].memory_mib;
-        cluster.type_of(gpu).memory_mib.checked_sub((*taken)?.checked_add(outside)?).filter(|left| *left > 0)
-    });
-    left.collect()
+    let (mut beside_jobs, mut idle) = (BTreeSet::new(), BTreeSet::new());
+    for (index, taken) in taken.iter().enumerate() {
+        let memory_mib = cluster.type_of(GpuId::from_index(index)).memory_mib;
+        let taken = taken.and_then(|taken| taken.checked_add(state.outside[index].memory_mib));
+        if let Some(left) = taken.and_then(|taken| memory_mib.checked_sub(taken)).filter(|left| *left > 0) {
+            if is_idle[index] {
+                idle.insert(left)
+            } else {
+                beside_jobs.insert(left)
+            };
+        }
+    }
+    (beside_jobs, idle)
 }
 
-/// Priorities above the job's own that put it beside or before another waiting job, from small to large.
+/// Smaller gangs, from large to small: at most [`STEPS_MAX`], and these no larger than the GPUs that are idle, where there are so many.
+fn sizes(state: &State, gpus: u32) -> impl Iterator<Item = u32> + use<> {
+    let all = gpus.saturating_sub(1);
+    let largest = if all as usize > STEPS_MAX { idle_gpus(state).clamp(1, all) } else { all };
+    (1..=largest).rev().take(STEPS_MAX)
+}
+
+fn idle_gpus(state: &State) -> u32 {
+    let taken = state.jobs.iter().filter(|job| job.phase.has_gpus()).flat_map(|job| &job.gpus).collect::<HashSet<_>>();
+    (state.bound.cluster.gpus.len() - taken.len()) as u32
+}
+
+/// Priorities above the job's own, from small to large: those that put it beside or before another job that waits or runs, and further
+/// ones, because priority may grow with the time that others have waited.
 fn priorities(state: &State, subject: &Subject, own: i32) -> impl Iterator<Item = i32> + use<> {
     let is_other = |row: &usize| !matches!(subject, Subject::Waiting(job) if job.index() == *row);
-    let waiting = state.jobs.iter().enumerate().filter(|(_, other)| other.phase == Phase::Waiting).map(|(row, _)| row);
-    let others = waiting.filter(is_other).map(|row| state.bound.job(JobId::from_index(row)).priority);
-    let steps = others.flat_map(|priority| [priority, priority.saturating_add(1)]).filter(|priority| *priority > own);
-    steps.collect::<BTreeSet<_>>().into_iter()
+    let is_there = |phase: Phase| phase == Phase::Waiting || phase.has_gpus();
+    let there = state.jobs.iter().enumerate().filter(|(_, other)| is_there(other.phase)).map(|(row, _)| row);
+    let others = there.filter(is_other).map(|row| state.bound.job(JobId::from_index(row)).priority).collect::<BTreeSet<_>>();
+    if others.is_empty() {
+        return BTreeSet::new().into_iter();
+    }
+    let beside = others.into_iter().flat_map(|priority| [priority, priority.saturating_add(1)]);
+    let above = PRIORITY_STEPS.iter().map(|step| own.saturating_add(*step));
+    beside.chain(above).filter(|priority| *priority > own).collect::<BTreeSet<_>>().into_iter()
 }

@@ -7,6 +7,7 @@
 use crate::accuracy::Outcome;
 use crate::arrivals::RecentArrivals;
 use crate::calibration::{Calibration, Said};
+use crate::holds::Holds;
 use crate::lengths::{LengthBelief, Lengths, RunLength};
 use crate::simpler;
 use crate::starts::{ForecastOptions, Fork};
@@ -134,7 +135,7 @@ impl Scorer {
                         self.done.push(outcome);
                     }
                 }
-                EventKind::Admitted { job, request } if self.options.arrivals => {
+                EventKind::Admitted { job, request } => {
                     let belief = self.lengths.belief(&Self::traits(session, *job));
                     let length = RunLength { belief, limit_seconds: None };
                     let number = session.world.numbers()[job.index()];
@@ -222,7 +223,11 @@ impl Scorer {
             numbers: numbers.to_vec(),
             lengths,
             stop_time: self.options.stop_time,
-            recent: self.recent.pool(now).filter(|_| self.options.arrivals),
+            holds: Holds::default(),
+            recent: self
+                .recent
+                .pool(now)
+                .map(|pool| if self.options.arrivals { pool } else { Arc::new(pool.without_arrivals()) }),
         }
     }
 }

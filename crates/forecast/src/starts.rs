@@ -1,14 +1,15 @@
 //! When waiting jobs start: the forked scheduler is run forward with drawn lengths, again and again.
 
 use crate::arrivals::ArrivalPool;
+use crate::holds::Holds;
 use crate::lengths::{LengthBelief, RunLength};
 use crate::world::{Arrival, ArrivingWorld};
 use rota_core::event::EventKind;
 use rota_core::random::RandomStream;
 use rota_core::snapshot::work_done;
-use rota_core::{GpuId, Job, JobId, Phase, Span, Time};
+use rota_core::{GpuId, GpuList, Job, JobId, Phase, Span, Time};
 use rota_engine::{Engine, Pending, Session};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A job of unknown length runs this much longer than any forecast looks.
@@ -41,6 +42,8 @@ pub struct Fork {
     pub lengths: Vec<RunLength>,
     /// How long a job that is stopped for others takes to leave.
     pub stop_time: Span,
+    /// Jobs that are held for a known time or by a quota, or are stopping for good.
+    pub holds: Holds,
     /// The jobs that came lately, from which those to come are drawn; none come if it is not given.
     pub recent: Option<Arc<ArrivalPool>>,
 }
@@ -73,7 +76,8 @@ pub struct Forecast {
     pub start_p10: Option<Time>,
     /// The job starts before this moment as likely as not.
     pub start_p50: Option<Time>,
-    /// The job starts before this moment with a chance of nine in ten.
+    /// The job starts before this moment with a chance of nine in ten. Known without the other two, it is when the job starts at the latest:
+    /// sooner if a job of unknown length ends before.
     pub start_p90: Option<Time>,
     /// The job ends before this moment with a chance of one in ten.
     pub end_p10: Option<Time>,
@@ -83,6 +87,8 @@ pub struct Forecast {
     pub end_p90: Option<Time>,
     /// The jobs whose ends it waits for most often; where its start is unknown, those of unknown length.
     pub depends_on: Vec<u64>,
+    /// Whether its start is unknown only because it is further ahead than is looked at.
+    pub is_far: bool,
 }
 
 /// What one draw showed of one job.
@@ -91,6 +97,8 @@ struct Seen {
     start: Option<Time>,
     end: Option<Time>,
     after: Option<u64>,
+    /// Whether it could have started sooner if a job of unknown length had ended before: in a draw such a job never ends.
+    is_at_latest: bool,
 }
 
 /// The luck of the jobs in one draw. Jobs of one user and size often come in bursts that are long or short together: what is
@@ -151,7 +159,7 @@ impl Fork {
     }
 
     /// Whether something is known of the length of every job that waits or runs.
-    fn knows_all_lengths(&self) -> bool {
+    pub fn knows_all_lengths(&self) -> bool {
         let mut jobs = self.engine.state.jobs.iter().zip(&self.lengths);
         jobs.all(|(job, length)| job.phase.is_over() || job.phase == Phase::Pending || !length.is_unknown())
     }
@@ -168,7 +176,8 @@ impl Fork {
 
     /// A session that runs this fork forward.
     pub(crate) fn session(&self, engine: Engine, arrivals: Arc<[Arrival]>) -> Session<ArrivingWorld> {
-        let world = ArrivingWorld::going_on(&engine.state, self.now, self.numbers.clone(), arrivals, self.stop_time);
+        let world = ArrivingWorld::going_on(&engine.state, self.now, self.numbers.clone(), arrivals, self.stop_time)
+            .with_holds(&self.holds, &engine.state);
         Session::resumed(engine, world, self.pending)
     }
 
@@ -217,6 +226,7 @@ impl Fork {
         let alike = self.recent.as_ref().and_then(|recent| recent.alike()).unwrap_or(ALIKE);
         let mut draws = Vec::new();
         let mut decisions = 0;
+        let mut is_far = false;
         for draw in 0..options.draws.max(1) {
             let luck = Luck::new(options.seed, draw, alike);
             let mut run = Run::new(self, &place, waiting.len());
@@ -229,12 +239,13 @@ impl Fork {
             if !is_wanted() {
                 return None;
             }
+            is_far |= run.is_cut;
             draws.push(run.seen);
             if decisions > options.decisions_max || (draws.len() >= DRAWS_MIN && !has_time()) {
                 break;
             }
         }
-        Some(self.summed_up(waiting, &draws))
+        Some(self.summed_up(waiting, &draws, is_far))
     }
 
     /// When each of these jobs starts if every length is the middle of what is believed.
@@ -255,7 +266,7 @@ impl Fork {
         place
     }
 
-    fn summed_up(&self, waiting: &[JobId], draws: &[Vec<Seen>]) -> Vec<Forecast> {
+    fn summed_up(&self, waiting: &[JobId], draws: &[Vec<Seen>], is_far: bool) -> Vec<Forecast> {
         let mut forecasts = Vec::with_capacity(waiting.len());
         for (place, job) in waiting.iter().enumerate() {
             let seen = || draws.iter().map(|draw| &draw[place]);
@@ -263,7 +274,9 @@ impl Fork {
             let mut ends = seen().filter_map(|seen| seen.end).collect::<Vec<_>>();
             starts.sort_unstable();
             ends.sort_unstable();
-            let is_known = starts.len() as f64 >= KNOWN_FROM * draws.len() as f64;
+            let is_bounded = starts.len() as f64 >= KNOWN_FROM * draws.len() as f64;
+            let at_latest = seen().filter(|seen| seen.is_at_latest).count();
+            let is_known = is_bounded && at_latest as f64 <= (1.0 - KNOWN_FROM) * draws.len() as f64;
             let at = |times: &[Time], chance| quantile(times, draws.len(), chance).filter(|_| is_known);
             let mut awaited = BTreeMap::<u64, usize>::new();
             for number in seen().filter_map(|seen| seen.after) {
@@ -276,24 +289,40 @@ impl Fork {
             } else {
                 self.unknown_in_the_way_of(*job)
             };
+            let is_far = !is_bounded && depends_on.is_empty() && is_far;
             forecasts.push(Forecast {
                 number: self.numbers[job.index()],
                 position: 0,
                 start_p10: at(&starts, 0.1),
                 start_p50: at(&starts, 0.5),
-                start_p90: at(&starts, 0.9),
+                start_p90: quantile(&starts, draws.len(), 0.9).filter(|_| is_bounded),
                 end_p10: at(&ends, 0.1),
                 end_p50: at(&ends, 0.5),
                 end_p90: at(&ends, 0.9),
                 depends_on,
+                is_far,
             });
         }
         let mut order = (0..forecasts.len()).collect::<Vec<_>>();
-        order.sort_by_key(|&place| (forecasts[place].start_p50.is_none(), forecasts[place].start_p50, forecasts[place].number));
+        order.sort_by_key(|&place| {
+            let Forecast { start_p50, start_p90, number, .. } = forecasts[place];
+            (start_p50.is_none(), start_p50, start_p90.is_none(), start_p90, number)
+        });
         for (position, place) in (1..).zip(order) {
             forecasts[place].position = position;
         }
         forecasts
+    }
+
+    /// Whether a job could use one of these GPUs.
+    fn could_use(&self, job: JobId, gpus: &[GpuId]) -> bool {
+        let bound = &self.engine.state.bound;
+        let shape = bound.shape(job);
+        let only = bound.only(shape);
+        let could_use = |gpu: &GpuId| {
+            shape.types.contains(bound.cluster.gpus[gpu.index()].gpu_type) && only.is_none_or(|only| only.contains(gpu))
+        };
+        gpus.iter().any(could_use)
     }
 
     /// Jobs of unknown length that hold GPUs which a job could use, or that it waits for; where there are none, those that wait.
@@ -302,21 +331,19 @@ impl Fork {
         let is_unknown = |row: &JobId| self.lengths.get(row.index()).is_none_or(RunLength::is_unknown);
         let awaited = state.bound.job(job).after.iter().map(|dependency| dependency.job);
         let mut rows = awaited.filter(|row| !state.jobs[row.index()].phase.is_over() && is_unknown(row)).collect::<Vec<_>>();
-        let shape = state.bound.shape(job);
-        let only = state.bound.only(shape);
-        let could_use = |gpu: &GpuId| {
-            shape.types.contains(state.bound.cluster.gpus[gpu.index()].gpu_type) && only.is_none_or(|only| only.contains(gpu))
-        };
         let all = || (0..state.jobs.len()).map(JobId::from_index).filter(|row| *row != job);
         rows.extend(all().filter(|row| {
             let other = &state.jobs[row.index()];
-            other.phase.has_gpus() && is_unknown(row) && other.gpus.iter().any(could_use)
+            other.phase.has_gpus() && is_unknown(row) && self.could_use(job, &other.gpus)
         }));
         if rows.is_empty() {
-            rows.extend(
-                all().filter(|row| matches!(state.jobs[row.index()].phase, Phase::Waiting | Phase::Blocked) && is_unknown(row)),
-            );
+            // Those that came before it; where there are none, a policy may let later ones pass.
+            let waits = |row: &JobId| matches!(state.jobs[row.index()].phase, Phase::Waiting | Phase::Blocked) && is_unknown(row);
+            let (earlier, later) = all().filter(waits).partition::<Vec<_>, _>(|row| *row < job);
+            rows = if earlier.is_empty() { later } else { earlier };
         }
+        rows.sort_unstable();
+        rows.dedup();
         rows.truncate(DEPENDS_MAX);
         rows.iter().map(|row| self.numbers[row.index()]).collect()
     }
@@ -333,32 +360,35 @@ struct Run<'a> {
     place: &'a [usize],
     seen: Vec<Seen>,
     left: usize,
-    /// The job that had each GPU last.
-    left_by: Vec<Option<JobId>>,
-    /// When each job last left its GPUs, by row.
-    left_at: Vec<Time>,
-    numbers: &'a [u64],
+    /// The GPUs of each job that runs.
+    on: HashMap<JobId, GpuList>,
+    /// The job that left each GPU last, and when.
+    left_by: Vec<Option<(Time, JobId)>>,
+    fork: &'a Fork,
+    /// Whether there are jobs of unknown length.
+    has_unknown: bool,
     horizon: Time,
     decisions_max: u64,
+    /// Whether the draw ended before everything had happened that will.
+    is_cut: bool,
     /// Whether the forecast is still wanted.
     is_wanted: &'a dyn Fn() -> bool,
 }
 
 impl<'a> Run<'a> {
     fn new(fork: &'a Fork, place: &'a [usize], waiting: usize) -> Self {
-        let mut left_by = vec![None; fork.engine.state.bound.cluster.gpus.len()];
-        for (row, state) in fork.engine.state.jobs.iter().enumerate() {
-            state.gpus.iter().for_each(|gpu| left_by[gpu.index()] = Some(JobId::from_index(row)));
-        }
+        let running = fork.engine.state.jobs.iter().enumerate().filter(|(_, job)| job.phase.has_gpus());
         Self {
             place,
             seen: vec![Seen::default(); waiting],
             left: waiting,
-            left_by,
-            left_at: vec![fork.now; fork.engine.state.jobs.len()],
-            numbers: &fork.numbers,
+            on: running.map(|(row, job)| (JobId::from_index(row), job.gpus.clone())).collect(),
+            left_by: vec![None; fork.engine.state.bound.cluster.gpus.len()],
+            fork,
+            has_unknown: !fork.knows_all_lengths(),
             horizon: fork.horizon(),
             decisions_max: u64::MAX,
+            is_cut: false,
             is_wanted: &|| true,
         }
     }
@@ -370,7 +400,9 @@ impl<'a> Run<'a> {
             let decisions = session.tally.decisions;
             let is_dropped = decisions.is_multiple_of(DECISIONS_BETWEEN_LOOKS) && !(self.is_wanted)();
             let is_enough = decisions >= self.decisions_max || is_dropped;
-            if moment.is_none_or(|moment| moment.now >= self.horizon) || is_enough {
+            let Some(moment) = moment else { break };
+            if moment.now >= self.horizon || is_enough {
+                self.is_cut = true;
                 break;
             }
             let target = session.ask();
@@ -384,32 +416,31 @@ impl<'a> Run<'a> {
         match &event.kind {
             EventKind::Started { job, gpus, .. } => {
                 let place = self.place.get(job.index()).copied().unwrap_or(usize::MAX);
-                if let Some(seen) = self.seen.get_mut(place)
-                    && seen.start.is_none()
-                {
-                    seen.start = Some(event.time_ns);
+                if self.seen.get(place).is_some_and(|seen| seen.start.is_none()) {
                     // A gang waited for the job that left last.
-                    let left = gpus.iter().filter_map(|gpu| self.left_by[gpu.index()]);
-                    let last = left.max_by_key(|row| self.left_at.get(row.index()));
-                    seen.after = last.and_then(|row| self.numbers.get(row.index()).copied());
+                    let last = gpus.iter().filter_map(|gpu| self.left_by[gpu.index()]).max();
+                    let seen = Seen {
+                        start: Some(event.time_ns),
+                        after: last.and_then(|(_, row)| self.fork.numbers.get(row.index()).copied()),
+                        is_at_latest: event.time_ns > self.fork.now && self.is_beside_unknown(*job),
+                        ..self.seen[place]
+                    };
+                    self.seen[place] = seen;
                     self.left -= 1;
                 }
-                // Whoever gets these GPUs next waits for this job.
-                for gpu in gpus {
-                    self.left_by[gpu.index()] = Some(*job);
-                }
+                self.on.insert(*job, gpus.clone());
             }
             EventKind::Ended { job, end, .. } => {
-                if job.index() >= self.left_at.len() {
-                    self.left_at.resize(job.index() + 1, event.time_ns);
+                for gpu in self.on.remove(job).unwrap_or_default() {
+                    self.left_by[gpu.index()] = Some((event.time_ns, *job));
                 }
-                self.left_at[job.index()] = event.time_ns;
                 if !end.is_over() {
                     return;
                 }
                 let place = self.place.get(job.index()).copied().unwrap_or(usize::MAX);
                 if let Some(seen) = self.seen.get_mut(place) {
-                    seen.end = Some(event.time_ns);
+                    // The end of a job of unknown length is not known either.
+                    seen.end = Some(event.time_ns).filter(|end| *end < self.horizon);
                     // A job that can never run is not waited for.
                     if seen.start.is_none() {
                         self.left -= 1;
@@ -418,6 +449,12 @@ impl<'a> Run<'a> {
             }
             _ => {}
         }
+    }
+
+    /// Whether a job of unknown length has GPUs that this one could use.
+    fn is_beside_unknown(&self, job: JobId) -> bool {
+        let is_unknown = |row: &JobId| self.fork.lengths.get(row.index()).is_some_and(RunLength::is_unknown);
+        self.has_unknown && self.on.iter().any(|(row, gpus)| *row != job && is_unknown(row) && self.fork.could_use(job, gpus))
     }
 
     /// The ends of jobs that were still at work when the last of them had started.

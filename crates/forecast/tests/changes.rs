@@ -9,7 +9,7 @@ use rota_core::{Bound, Cluster, End, Event, Job, JobChange, JobId, MilliGpu, New
 use rota_engine::{Engine, Session};
 use rota_forecast::changes::{changed, kinds};
 use rota_forecast::world::Arrival;
-use rota_forecast::{ArrivingWorld, Change, ChangeOptions, Fork, LengthBelief, RunLength, Subject};
+use rota_forecast::{ArrivingWorld, Change, ChangeOptions, Fork, Holds, LengthBelief, RunLength, Subject};
 use rota_sim::{SimOptions, SimulatedWorld};
 use std::cell::Cell;
 use std::mem::discriminant;
@@ -22,8 +22,9 @@ const DECISIONS_MAX: u64 = 3000;
 fn options(has_time: &dyn Fn() -> bool) -> ChangeOptions<'_> {
     ChangeOptions {
         gpu_types: vec!["a100".into(), "t4".into()],
-        share_by_memory: MilliGpu(250),
+        share_by_memory: Some(MilliGpu(250)),
         decisions_max: DECISIONS_MAX,
+        own_decisions_max: DECISIONS_MAX,
         wants_types: false,
         has_time,
     }
@@ -82,6 +83,7 @@ fn state(seed: u64) -> Fork {
         now,
         lengths: lengths[..rows].to_vec(),
         stop_time: Span::ZERO,
+        holds: Holds::default(),
         recent: None,
     }
 }

@@ -6,12 +6,14 @@
 mod ends;
 mod learning;
 mod outcome;
+mod quotas;
 mod restraints;
 mod world;
 
 pub use ends::Ends;
 pub use learning::{Learning, simulate_learning};
 pub use outcome::{carry_out, end_of};
+pub use quotas::{QuotaLimits, Quotas};
 pub use restraints::{RestrainedWorld, Restraints};
 pub use rota_engine::{Restart, Tally};
 pub use world::SimulatedWorld;

@@ -2,10 +2,10 @@
 //! user may have. A job that is held by its quota is let go when others of its user have ended.
 
 use crate::SimulatedWorld;
+use crate::quotas::{QuotaLimits, Quotas};
 use rota_core::event::EventKind;
-use rota_core::{Event, Hold, JobId, Name, Plan, Time};
+use rota_core::{Event, Hold, JobId, Plan, Time};
 use rota_engine::{Moment, State, Step, Wait, World};
-use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 /// What keeps jobs from starting beside a lack of GPUs.
@@ -21,81 +21,58 @@ pub struct Restraints {
 #[derive(Clone)]
 pub struct RestrainedWorld {
     inner: SimulatedWorld,
-    gpus_max: u32,
-    /// Jobs that are held until a moment, and have not arrived.
+    quotas: Quotas,
+    /// Jobs that are held from their arrival until a moment.
     held_until: HashMap<JobId, Time>,
     /// When held jobs are let go.
     releases: BTreeSet<(Time, JobId)>,
-    /// GPUs of each user's jobs that wait or run and are not held.
-    in_play: HashMap<Name, u32>,
-    /// Held jobs, in the order in which they are let go.
-    held: BTreeSet<(Reverse<i32>, JobId)>,
 }
 
 impl RestrainedWorld {
-    /// The same world with restraints. A job that is wider than its user's quota is let in when it is its user's only one.
+    /// The same world with restraints.
     pub fn new(inner: SimulatedWorld, restraints: &Restraints) -> Self {
         Self {
             inner,
-            gpus_max: restraints.gpus_per_user_max.unwrap_or(u32::MAX),
+            quotas: Quotas::new(QuotaLimits::of_all(restraints.gpus_per_user_max)),
             held_until: restraints.held_until.iter().copied().collect(),
             releases: BTreeSet::new(),
-            in_play: HashMap::new(),
-            held: BTreeSet::new(),
         }
     }
 
-    fn has_room(&self, user: Name, gpus: u32) -> bool {
-        let in_play = self.in_play.get(&user).copied().unwrap_or(0);
-        in_play == 0 || in_play.saturating_add(gpus) <= self.gpus_max
-    }
-
-    /// Follows what happened: new jobs are let in or held, and ends let held jobs go.
+    /// Follows what happened: new jobs are let in or held, and ends let held jobs go. A job that its user holds does not count against the
+    /// quota until it is let go.
     fn follow(&mut self, state: &State, events: &mut Vec<Event>) {
         let now = self.inner.now();
-        let mut held = Vec::new();
-        let mut held_by_user = Vec::new();
-        let mut has_ended = false;
+        let (mut held, mut let_go) = (Vec::new(), Vec::new());
         for event in events.iter() {
             match event.kind {
-                EventKind::Submitted { job } => {
-                    let spec = state.bound.job(job);
-                    if let Some(until) = self.held_until.remove(&job).filter(|until| *until > now) {
+                EventKind::Submitted { job } => match self.held_until.get(&job).copied().filter(|until| *until > now) {
+                    Some(until) => {
                         self.releases.insert((until, job));
-                        held_by_user.push(job);
+                        held.push((job, Hold::User));
                     }
-                    if self.has_room(spec.user, spec.gpus) {
-                        *self.in_play.entry(spec.user).or_default() += spec.gpus;
-                    } else {
-                        self.held.insert((Reverse(spec.priority), job));
-                        held.push(job);
-                    }
-                }
+                    None if !self.comes(job, state) => held.push((job, Hold::Quota)),
+                    None => {}
+                },
                 EventKind::Ended { job, end, .. } if end.is_over() => {
                     let spec = state.bound.job(job);
-                    // A job that ends without having been let in took no GPUs of its user's.
-                    if !self.held.remove(&(Reverse(spec.priority), job)) {
-                        let in_play = self.in_play.entry(spec.user).or_default();
-                        *in_play = in_play.saturating_sub(spec.gpus);
-                        has_ended = true;
+                    let user = state.bound.names.text(spec.user);
+                    // A job that was held to its end took no GPUs.
+                    if self.held_until.get(&job).is_none_or(|until| *until <= now) {
+                        self.quotas.ends(user, spec.gpus, spec.priority, job, &mut let_go);
                     }
                 }
                 _ => {}
             }
         }
-        events.extend(held.iter().map(|&job| Event::at(now, EventKind::Held { job, hold: Hold::Quota, note: () })));
-        events.extend(held_by_user.iter().map(|&job| Event::at(now, EventKind::Held { job, hold: Hold::User, note: () })));
-        if has_ended && !self.held.is_empty() {
-            let waiting = self.held.iter().copied().filter(|(_, job)| !held.contains(job)).collect::<Vec<_>>();
-            for (order, job) in waiting {
-                let spec = state.bound.job(job);
-                if self.has_room(spec.user, spec.gpus) {
-                    *self.in_play.entry(spec.user).or_default() += spec.gpus;
-                    self.held.remove(&(order, job));
-                    events.push(Event::at(now, EventKind::Released { job, hold: Hold::Quota, note: () }));
-                }
-            }
-        }
+        events.extend(held.into_iter().map(|(job, hold)| Event::at(now, EventKind::Held { job, hold, note: () })));
+        events.extend(let_go.into_iter().map(|job| Event::at(now, EventKind::Released { job, hold: Hold::Quota, note: () })));
+    }
+
+    /// Whether a job is let in.
+    fn comes(&mut self, job: JobId, state: &State) -> bool {
+        let spec = state.bound.job(job);
+        self.quotas.comes(state.bound.names.text(spec.user), spec.gpus, spec.priority, job)
     }
 }
 
@@ -117,6 +94,10 @@ impl World for RestrainedWorld {
             && at <= self.inner.now()
         {
             self.releases.pop_first();
+            // The quota may hold it from now on.
+            if !self.comes(job, state) {
+                events.push(Event::at(self.inner.now(), EventKind::Held { job, hold: Hold::Quota, note: () }));
+            }
             events.push(Event::at(self.inner.now(), EventKind::Released { job, hold: Hold::User, note: () }));
         }
         step
@@ -132,7 +113,7 @@ mod tests {
     use super::*;
     use crate::SimOptions;
     use rota_core::bind::BadJobs;
-    use rota_core::{Bound, Cluster, Job, Span, ThroughputTable, Workload};
+    use rota_core::{Bound, Cluster, Job, Name, Span, ThroughputTable, Workload};
     use rota_engine::{Engine, Session};
     use std::sync::Arc;
 

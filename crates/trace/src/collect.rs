@@ -34,6 +34,9 @@ pub(crate) struct Collector {
     waiting: Vec<(u32, Vec<NamedDependency>)>,
     /// How long jobs waited in the log, by their lines.
     waits: HashMap<u32, Span>,
+    /// Jobs that started before they came, and the line of the first.
+    early_starts: u64,
+    first_early_start: Option<u32>,
     rows: u32,
     line: u32,
 }
@@ -54,6 +57,8 @@ impl Collector {
             has_numeric_label: false,
             waiting: Vec::new(),
             waits: HashMap::new(),
+            early_starts: 0,
+            first_early_start: None,
             rows: 0,
             line: 0,
         }
@@ -101,6 +106,16 @@ impl Collector {
     /// How long the job of this line waited in the log.
     pub fn note_wait(&mut self, wait: Span) {
         self.waits.insert(self.line, wait);
+    }
+
+    /// When the job of this line came and started in the log. A start before that says nothing about how long it waited.
+    pub fn note_start(&mut self, arrival: u64, start: u64) {
+        if let Some(wait) = start.checked_sub(arrival) {
+            self.note_wait(Span(wait));
+        } else {
+            self.early_starts += 1;
+            self.first_early_start.get_or_insert(self.line);
+        }
     }
 
     /// Something the user should know about how the file was read.
@@ -285,6 +300,15 @@ impl Collector {
         };
         for (reason, count) in std::mem::take(&mut self.left_out) {
             self.notes.push(format!("{count} {} {reason} left out", if count == 1 { "job" } else { "jobs" }));
+        }
+        if let Some(line) = self.first_early_start {
+            let jobs = if self.early_starts == 1 { "job starts" } else { "jobs start" };
+            self.notes.push(format!(
+                "{} {jobs} before {} submitted, the first in line {line}: how long {} waited is not known",
+                self.early_starts,
+                if self.early_starts == 1 { "it was" } else { "they were" },
+                if self.early_starts == 1 { "it" } else { "they" },
+            ));
         }
         if self.jobs.is_empty() {
             let mut reasons = self.notes.iter().filter(|note| note.ends_with("left out")).cloned().collect::<Vec<_>>();

@@ -217,6 +217,25 @@ fn sacct_reads_jobs_and_not_their_steps() {
 }
 
 #[test]
+fn a_job_of_slurms_comes_when_it_could_have_started() {
+    let header = "JobID|User|State|Submit|Eligible|Start|ElapsedRaw|AllocTRES";
+    let job = |id: u32, submit: &str, eligible: &str, start: &str| {
+        format!("{id}|ann|COMPLETED|2024-01-01T{submit}|{eligible}|2024-01-01T{start}|60|gres/gpu=1\n")
+    };
+    let jobs = [
+        job(1, "10:00:00", "2024-01-01T12:00:00", "12:00:30"),
+        job(2, "10:00:00", "Unknown", "10:00:05"),
+        job(3, "11:00:00", "2024-01-01T11:00:00", "10:30:00"),
+    ];
+    let loaded = load(&format!("{header}\n{}", jobs.concat()));
+    let found =
+        loaded.workload.jobs.iter().map(|job| (job.arrival.seconds(), loaded.waits.get(&job.line).map(|wait| wait.seconds())));
+    assert_eq!(found.collect::<Vec<_>>(), [(0.0, Some(5.0)), (3600.0, None), (7200.0, Some(30.0))]);
+    let note = "1 job starts before it was submitted, the first in line 4: how long it waited is not known";
+    assert!(loaded.notes.iter().any(|found| found == note), "{:?}", loaded.notes);
+}
+
+#[test]
 fn a_job_listed_twice_in_a_log_is_two_jobs() {
     let line = "100|ann|COMPLETED|2024-01-01T10:00:10|60|gres/gpu=2\n";
     let loaded = load(&format!("JobID|User|State|Submit|ElapsedRaw|AllocTRES\n{line}{line}"));

@@ -2,7 +2,7 @@
 
 use super::fidelity::{Fidelity, measure, smallest_cluster};
 use crate::args::{ImportArgs, ImportSource, SacctArgs};
-use crate::inputs::{load_cluster, remark_skipped};
+use crate::inputs::{load_cluster, remark_skipped, usual_policy};
 use crate::output::{print_json, remark};
 use anyhow::Context;
 use rota_exec::slurm::{Calls, SlurmError};
@@ -11,11 +11,9 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// What `sacct` is asked for.
-const COLUMNS: &str = "JobID,User,Account,State,Submit,Start,End,ElapsedRaw,TimelimitRaw,AllocTRES,ReqTRES,Priority";
+const COLUMNS: &str = "JobID,User,Account,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,AllocTRES,ReqTRES,Priority";
 /// How long a year of jobs may take to come out of the database.
 const SACCT_SECONDS_MAX: u64 = 600;
-/// How Slurm orders its queue where nobody has set it: first come, first served, with backfill.
-const REPLAY_POLICY: &str = "fcfs";
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -34,8 +32,11 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<()> {
         Some(spec) => load_cluster(spec, args.gpus_per_node)?,
         None => smallest_cluster(&loaded.workload, &loaded.waits, args.gpus_per_node)?,
     };
-    let fidelity =
-        if cluster.gpus.is_empty() { None } else { measure(loaded.workload.clone(), &loaded.waits, cluster, REPLAY_POLICY)? };
+    let fidelity = if cluster.gpus.is_empty() {
+        None
+    } else {
+        measure(loaded.workload.clone(), &loaded.waits, cluster, usual_policy(&loaded.workload))?
+    };
     let text = fidelity
         .as_ref()
         .map_or_else(|| "fidelity of a replay: unknown, because the log has no column `Start`".to_owned(), Fidelity::describe);

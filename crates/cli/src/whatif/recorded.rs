@@ -80,8 +80,7 @@ pub fn the_past(args: &WhatIfArgs) -> anyhow::Result<(Past, Recorded)> {
         let mut workload = loaded.workload;
         let mut notes = loaded.notes;
         notes.extend(as_recorded(&mut workload, &cluster));
-        let has_priorities = workload.jobs.windows(2).any(|pair| pair[0].priority != pair[1].priority);
-        let usual = if has_priorities { "priority:backfill=easy" } else { "fcfs:backfill=easy" };
+        let usual = inputs::usual_policy(&workload);
         let waits = workload.jobs.iter().map(|job| loaded.waits.get(&job.line).copied()).collect();
         let restart = Restart { cost: restart_cost.unwrap_or_default(), ..Restart::default() };
         let options = SimOptions { seed: args.seed.unwrap_or(0), restart, ..SimOptions::default() };

@@ -292,9 +292,11 @@ impl Bound {
         Job { work, steps, fails_at, ..self.job(job).clone() }
     }
 
-    /// Lets a job take as long as somebody believes it will: a forecast draws lengths and sets them here.
+    /// Lets a job take as long as it is believed to take, and end well: a forecast draws lengths and sets them here, and knows nothing of
+    /// failures to come.
     pub fn set_work(&mut self, job: JobId, work: Span) {
-        self.truths[job.index()].work = work;
+        let truth = &mut self.truths[job.index()];
+        (truth.work, truth.fails_at) = (work, None);
     }
 
     /// Drops the rows of jobs that are over and numbers the others anew, in the same order.

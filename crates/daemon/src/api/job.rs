@@ -182,6 +182,9 @@ pub struct Explanation {
     /// The job starts before this moment with a chance of nine in ten.
     #[serde(default)]
     pub start_p90: Option<String>,
+    /// Why its start is not known, in words.
+    #[serde(default)]
+    pub start_note: Option<String>,
     /// What keeps it waiting most, in words.
     #[serde(default)]
     pub cause: Option<String>,
@@ -201,6 +204,7 @@ impl Explanation {
             earliest_start: None,
             start_p50: None,
             start_p90: None,
+            start_note: None,
             cause: None,
             counterfactuals: Vec::new(),
         }
@@ -235,7 +239,7 @@ pub struct Delay {
 pub struct DryRun {
     /// How many jobs the submit would make. What is said is about the first of them.
     pub jobs: u32,
-    /// Why the start is not known, or why the job would not start by itself.
+    /// Why the start is not known, why the job would not start by itself, or that its user's quota would hold it at first.
     pub note: Option<String>,
     /// Whether the job would start at once.
     pub starts_now: bool,

@@ -42,6 +42,9 @@ pub const JOBS_MAX: usize = 12_000;
 /// The thread gives way to all others.
 const NICE: i32 = 10;
 
+/// Why a job does not start when nothing of Rota's is in its way.
+pub const GPUS_AWAY: &str = "too many of the GPUs it could use are drained, lost, or held by others than Rota's jobs";
+
 /// Starts the thread. It ends with the daemon.
 pub fn start(
     board: Arc<Board>,
@@ -204,8 +207,8 @@ impl Forecaster {
             queue.lengths(&learned)
         };
         let recent = self.lessons.recent.pool(queue.now);
-        let QueueFork { engine, pending, now, wall_ns, numbers, records, stop_time } = queue;
-        let fork = Fork { engine, pending, now, numbers, lengths, stop_time, recent };
+        let (now, wall_ns, records) = (queue.now, queue.wall_ns, queue.records.clone());
+        let fork = queue.into_fork(lengths, recent);
         let has_time = || thread_time().saturating_sub(began) < TIME_MAX && since.elapsed() < WAIT_MAX;
         let is_wanted = || is_current(self.board.told() - told, records.len(), since.elapsed());
         let Some(mut forecasts) = fork.starts_while(&ForecastOptions::default(), &has_time, &is_wanted) else { return };
@@ -272,11 +275,14 @@ fn why_unknown(fork: &Fork, records: &Records, forecast: &Forecast) -> String {
             _ => format!("not known: it waits for job {id}, whose start is not known"),
         };
     }
+    if forecast.is_far {
+        return "not known: it is further ahead than is looked at".to_owned();
+    }
     match forecast.depends_on.as_slice() {
         [] if row.is_some_and(|row| state.jobs[row].phase == Phase::Blocked) => {
             "not known: the job waits for something else than GPUs".to_owned()
         }
-        [] => "not known: the GPUs it could use are held by others than Rota's jobs".to_owned(),
+        [] => format!("not known: {GPUS_AWAY}"),
         [only] => format!("not known until job {only}, whose length is not known, ends"),
         several => {
             let names = several.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -1,13 +1,15 @@
 //! A copy of the queue at one moment. It costs the queue's thread a few milliseconds where thousands of jobs wait.
 
+use crate::config::Users;
 use crate::forecast::learned::Learned;
+use crate::machine::inventory::CPU;
 use crate::machine::platform::Platform;
 use crate::queue::world::LiveWorld;
 use crate::store::record::JobRecord;
 use rota_core::snapshot::work_done;
-use rota_core::{JobId, Span, Time};
+use rota_core::{End, JobId, Span, StopCause, Time};
 use rota_engine::{Engine, Pending, Session, World};
-use rota_forecast::{Fork, LengthBelief, RunLength};
+use rota_forecast::{ArrivalPool, Fork, Holds, LengthBelief, QuotaLimits, RunLength};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -25,16 +27,11 @@ pub struct QueueFork {
     pub numbers: Vec<u64>,
     /// The record of each row's job, while it is not over.
     pub records: Vec<Option<Arc<JobRecord>>>,
-    /// How long jobs take to leave when they are stopped for others.
-    pub stop_time: Span,
+    /// GPUs that users may have at once.
+    pub limits: QuotaLimits,
 }
 
 impl QueueFork {
-    /// A moment of the queue's time in nanoseconds since 1970.
-    pub fn wall(&self, time: Time) -> i64 {
-        wall_of(time, self.now, self.wall_ns)
-    }
-
     /// The records of jobs that run, and the seconds each has behind it on its best GPU type.
     pub fn running(&self) -> impl Iterator<Item = (&JobRecord, f64)> {
         let state = &self.engine.state;
@@ -53,18 +50,44 @@ impl QueueFork {
         self.records.iter().map(length).collect()
     }
 
-    /// Another copy, with what is believed of the length of each job.
-    pub fn believed(&self, learned: &Learned) -> Fork {
-        Fork {
-            engine: self.engine.clone(),
-            pending: self.pending,
-            now: self.now,
-            numbers: self.numbers.clone(),
-            lengths: self.lengths(learned),
-            stop_time: self.stop_time,
-            recent: None,
-        }
+    /// The same copy, to be run forward with these lengths. Jobs that are stopped for others are taken to leave at once.
+    pub fn into_fork(self, lengths: Vec<RunLength>, recent: Option<Arc<ArrivalPool>>) -> Fork {
+        let holds = self.holds();
+        let Self { engine, pending, now, numbers, .. } = self;
+        Fork { engine, pending, now, numbers, lengths, stop_time: Span::ZERO, holds, recent }
     }
+
+    /// What keeps jobs from starting beside a lack of GPUs, and which of those that are stopping will not wait again.
+    fn holds(&self) -> Holds {
+        let mut holds = Holds { limits: self.limits.clone(), processor: Some(CPU.into()), ..Holds::default() };
+        for (row, record) in self.records.iter().enumerate() {
+            let (job, Some(record)) = (JobId::from_index(row), record) else { continue };
+            if record.user_hold {
+                holds.by_user.push(job);
+            }
+            if record.quota_hold {
+                holds.by_quota.push(job);
+            }
+            if let Some(until) = record.not_before {
+                holds.until.push((Time(until), job));
+            }
+            let end = match record.stop_cause {
+                _ if record.cancel => Some(End::Cancelled),
+                Some(StopCause::Cancel | StopCause::Overuse) => Some(End::Cancelled),
+                Some(StopCause::Fail(_)) if record.failures >= record.spec.ask.retries => Some(End::Crashed),
+                _ => None,
+            };
+            holds.stopped_for_good.extend(end.map(|end| (job, end)));
+        }
+        holds
+    }
+}
+
+/// GPUs that users may have at once, by the settings.
+fn limits(users: &Users) -> QuotaLimits {
+    let of_user = users.quota.iter().map(|(user, quota)| (user.as_str().into(), quota.gpus)).collect();
+    let limits = QuotaLimits { usual: users.default.gpus, of_user };
+    if limits.usual.is_none() && limits.of_user.values().all(Option::is_none) { QuotaLimits::default() } else { limits }
 }
 
 /// A moment of the queue's time in nanoseconds since 1970, by one that is known in both.
@@ -86,7 +109,7 @@ pub fn hand_over<P: Platform>(session: &Session<LiveWorld<P>>, asker: &ForkSende
         wall_ns: world.platform.wall_ns(),
         records: numbers.iter().map(|id| world.records.jobs.get(id).cloned()).collect(),
         numbers,
-        stop_time: Span::ZERO,
+        limits: limits(&world.config.users),
     };
     // A daemon that ends has no forecaster any more.
     _ = asker.send(fork);

@@ -8,9 +8,10 @@ use crate::queue::world::{LiveWorld, no_such_job};
 use crate::store::record::JobRecord;
 use crate::view::board::plural;
 use rota_core::snapshot::LOSSES_MAX;
-use rota_core::{GpuId, JobId};
+use rota_core::{GpuId, JobId, Phase};
 use rota_engine::State;
 use rota_engine::explain::{GpuBlocker, WaitReason};
+use std::collections::BTreeSet;
 
 fn blocker(kind: &str, text: String) -> Blocker {
     Blocker { kind: kind.to_owned(), text, gpu: None, job: None, pid: None }
@@ -73,14 +74,30 @@ impl<P: Platform> LiveWorld<P> {
             (_, None) => format!("{head}; it is about to start"),
             _ => texts,
         };
-        let (earliest_start, start_p50, start_p90) = self
-            .board
-            .read()
-            .prediction(id)
-            .map(|expected| (expected.start_p10, expected.start_p50, expected.start_p90))
+        let expected = self.board.read().prediction(id);
+        let ahead = expected.as_ref().map_or_else(Vec::new, |expected| self.ahead_of(id, expected.position, state));
+        let cause = dominant(&blockers, &ahead);
+        let (earliest_start, start_p50, start_p90, start_note) = expected
+            .map(|expected| (expected.start_p10, expected.start_p50, expected.start_p90, expected.note))
             .unwrap_or_default();
-        let cause = dominant(&blockers);
-        Ok(Explanation { blockers, earliest_start, start_p50, start_p90, cause, ..Explanation::plain(id, record.state, reason) })
+        let plain = Explanation::plain(id, record.state, reason);
+        Ok(Explanation { blockers, earliest_start, start_p50, start_p90, start_note, cause, ..plain })
+    }
+
+    /// The jobs that are expected to start before this one and could use a GPU that it could use.
+    fn ahead_of(&self, id: u64, position: u32, state: &State) -> Vec<u64> {
+        let row_of = |id| self.row(id).filter(|row| row.index() < state.jobs.len());
+        let Some(own) = row_of(id) else { return Vec::new() };
+        let types = &state.bound.shape(own).types;
+        let view = self.board.read();
+        let before = view.predictions.jobs.iter().filter(|other| other.position < position && other.start_p50.is_some());
+        let waits = |id: &u64| {
+            row_of(*id).is_some_and(|row| {
+                matches!(state.jobs[row.index()].phase, Phase::Waiting | Phase::Blocked)
+                    && state.bound.shape(row).types.iter().any(|kind| types.contains(kind))
+            })
+        };
+        before.map(|other| other.id).filter(waits).collect()
     }
 
     /// The holds on a job, in words.
@@ -247,18 +264,31 @@ impl<P: Platform> LiveWorld<P> {
     }
 }
 
-/// What keeps a job waiting most. Of many GPUs that are taken the number counts, not each one.
-fn dominant(blockers: &[Blocker]) -> Option<String> {
+/// What keeps a job waiting most: the jobs that are expected to start before it, or else its GPUs. Of many GPUs that are taken the number
+/// counts, not each one.
+fn dominant(blockers: &[Blocker], ahead: &[u64]) -> Option<String> {
     let first = blockers.first()?;
-    let gpus = blockers.iter().filter(|blocker| blocker.kind == "gpu" && blocker.gpu.is_some()).count();
-    if first.kind == "gpu" && gpus > 1 {
-        let jobs = blockers.iter().filter_map(|blocker| blocker.job).collect::<std::collections::BTreeSet<_>>();
-        return Some(match jobs.len() {
-            0 => format!("{gpus} of the GPUs that it could use are not to be had"),
-            jobs => format!("{gpus} of the GPUs that it could use are taken, by {jobs} job{}", plural(jobs as u32)),
-        });
+    if matches!(first.kind.as_str(), "gpu" | "order") {
+        match ahead {
+            [] => {}
+            [one] => return Some(format!("job {one} is expected to start before it")),
+            several => return Some(format!("{} jobs are expected to start before it", several.len())),
+        }
     }
-    Some(first.text.clone())
+    let blocked = || blockers.iter().filter(|blocker| blocker.kind == "gpu" && blocker.gpu.is_some());
+    if first.kind != "gpu" || blocked().next().is_none() {
+        return Some(first.text.clone());
+    }
+    let taken = blocked().filter(|blocker| blocker.job.is_some());
+    let jobs = taken.clone().filter_map(|blocker| blocker.job).collect::<BTreeSet<_>>();
+    match (blocked().count(), taken.count()) {
+        (1, _) => blocked().next().map(|only| only.text.clone()),
+        (gpus, 0) => Some(format!("{gpus} of the GPUs that it could use are not to be had")),
+        (_, 1) => blocked().find(|blocker| blocker.job.is_some()).map(|only| only.text.clone()),
+        (_, taken) => {
+            Some(format!("{taken} of the GPUs that it could use are taken, by {} job{}", jobs.len(), plural(jobs.len() as u32)))
+        }
+    }
 }
 
 fn what_it_needs(record: &JobRecord) -> String {

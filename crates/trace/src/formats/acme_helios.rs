@@ -66,7 +66,7 @@ pub(crate) fn read(lines: &mut Lines<'_>, collector: &mut Collector) -> Result<(
                 let failed = matches!(state.as_str(), "FAILED" | "NODE_FAIL" | "OUT_OF_MEMORY");
                 let job = Job { gpus, user, project, kind, fails_at: failed.then_some(work), ..Job::new(Time(submit), work) };
                 if let Some(Ok(start)) = fields.optional(columns.start).filter(|text| !is_unknown(text)).map(moment) {
-                    collector.note_wait(Span(start.saturating_sub(submit)));
+                    collector.note_start(submit, start);
                 }
                 return collector.add_logged(job, id);
             }

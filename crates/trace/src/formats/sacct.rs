@@ -2,7 +2,8 @@
 //!
 //! Steps of jobs (`123.batch`) are ignored, jobs without GPUs and jobs that had not ended are left out. A time limit is
 //! the user's estimate. A job that was queued again is listed once for each run (`sacct --duplicates`), and each run is a job
-//! here. GPUs are in `AllocTRES` and `ReqTRES`; Slurm 20.11 also has `AllocGRES` and `ReqGRES`, in other words.
+//! here. A job that could not start when it was submitted, because it was held, waited for another job or was to begin later, comes when it
+//! could (`Eligible`). GPUs are in `AllocTRES` and `ReqTRES`; Slurm 20.11 also has `AllocGRES` and `ReqGRES`, in other words.
 
 use crate::cell::{self, GANG_MAX};
 use crate::clock::{elapsed, is_unknown, moment};
@@ -22,6 +23,7 @@ struct Columns {
     account: Option<usize>,
     state: usize,
     submit: usize,
+    eligible: Option<usize>,
     start: Option<usize>,
     end: Option<usize>,
     elapsed_seconds: Option<usize>,
@@ -39,6 +41,7 @@ fn bind(header: &Header) -> Result<Columns, Fault> {
         account: header.find(&["Account"]),
         state: header.require(&["State"], "how a job ended")?,
         submit: header.require(&["Submit"], "when a job is submitted")?,
+        eligible: header.find(&["Eligible"]),
         start: header.find(&["Start"]),
         end: header.find(&["End"]),
         elapsed_seconds: header.find(&["ElapsedRaw"]),
@@ -87,7 +90,9 @@ fn row(columns: &Columns, fields: &Fields, collector: &mut Collector) -> Result<
         return Ok(());
     };
     let submit = moment(fields.get(columns.submit)).map_err(|problem| problem.within("Submit"))?;
-    let mut job = Job { gpus, estimate: limit(columns, fields)?, ..Job::new(Time(submit), work) };
+    let eligible = fields.optional(columns.eligible).filter(|text| !is_unknown(text)).map(moment).transpose();
+    let arrival = eligible.map_err(|problem| problem.within("Eligible"))?.map_or(submit, |eligible| eligible.max(submit));
+    let mut job = Job { gpus, estimate: limit(columns, fields)?, ..Job::new(Time(arrival), work) };
     if let Some(name) = gpu_type {
         let name = cell::gpu_type(name).map_err(|problem| problem.within("AllocTRES"))?;
         job.gpu_types = Box::new([collector.names.intern(name)]);
@@ -106,7 +111,7 @@ fn row(columns: &Columns, fields: &Fields, collector: &mut Collector) -> Result<
     job.project = collector.names.intern(account);
     if let Some(start) = fields.optional(columns.start).filter(|text| !is_unknown(text)) {
         let start = moment(start).map_err(|problem| problem.within("Start"))?;
-        collector.note_wait(Span(start.saturating_sub(submit)));
+        collector.note_start(arrival, start);
     }
     collector.add_logged(job, Some(id))
 }

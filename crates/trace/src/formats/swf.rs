@@ -100,8 +100,8 @@ fn row(fields: &Fields, collector: &mut Collector) -> Result<(), Fault> {
         // Users and groups are numbers that have nothing to do with each other.
         job.project = collector.names.intern(&format!("group {}", cell::name(group).map_err(within(GROUP))?));
     }
-    if let Some(Ok(wait)) = known(fields, WAIT).map(cell::span) {
-        collector.note_wait(wait);
+    if let Some(wait) = known(fields, WAIT) {
+        collector.note_wait(cell::span(wait).map_err(within(WAIT))?);
     }
     let id = cell::id(fields.get(NUMBER)).map_err(within(NUMBER))?;
     collector.add_logged(job, Some(id))

@@ -72,6 +72,9 @@ pub fn explain(args: &JobArgs) -> anyhow::Result<()> {
     if let Some(expected) = expected_start(&why) {
         let otherwise = if why.counterfactuals.is_empty() { "expected to start" } else { "otherwise it is expected to start" };
         lines.push(format!("{otherwise} {expected}"));
+    } else if let Some(note) = &why.start_note {
+        let latest = why.start_p90.as_deref().map(|latest| format!("; at the latest it starts about {}", clock_time(latest)));
+        lines.push(format!("when it starts is {note}{}", latest.unwrap_or_default()));
     }
     output::print(&lines.join("\n"))
 }

@@ -48,7 +48,8 @@ fn dry_run(client: &Client, args: &SubmitArgs) -> anyhow::Result<()> {
     }
     lines.push(match (&told.start, &told.note) {
         _ if told.starts_now => "it would start now".to_owned(),
-        (Some(start), _) => format!("it would start about {}", clock_time(start)),
+        (Some(start), None) => format!("it would start about {}", clock_time(start)),
+        (Some(start), Some(note)) => format!("it would start about {}; {note}", clock_time(start)),
         (None, Some(note)) => format!("when it would start is not known: {note}"),
         (None, None) => "when it would start is not known".to_owned(),
     });

@@ -85,6 +85,9 @@ fn row(job: &Prediction) -> Vec<String> {
     let at = |time: &Option<String>| time.as_deref().map(clock_time).unwrap_or_default();
     let about = job.start_p50.as_deref().map_or_else(|| "not known".to_owned(), clock_time);
     let jobs = job.depends_on.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let after = job.note.clone().unwrap_or(jobs);
-    vec![job.id.to_string(), job.position.to_string(), about, at(&job.start_p10), at(&job.start_p90), at(&job.end_p50), after]
+    // The column before says that it is not known.
+    let why = |note: &String| note.trim_start_matches("not known").trim_start_matches([':', ' ']).to_owned();
+    let after = job.note.as_ref().map_or(jobs, why);
+    let position = if job.start_p50.is_some() { job.position.to_string() } else { "-".to_owned() };
+    vec![job.id.to_string(), position, about, at(&job.start_p10), at(&job.start_p90), at(&job.end_p50), after]
 }

@@ -254,7 +254,7 @@ async fn explain(State(site): State<Arc<Site>>, caller: Caller, Path(id): Path<u
         why.counterfactuals = site
             .aside(move |site| {
                 let fork = site.fork();
-                Ok(fork.map(|fork| of_job(&fork, &site.learned.lock(), site.estimates.jobs_per_gpu, id)).unwrap_or_default())
+                Ok(fork.map(|fork| of_job(fork, &site.learned, site.estimates.jobs_per_gpu, id)).unwrap_or_default())
             })
             .await?;
         // A change is worth a word if it starts the job sooner than it is expected to start as it is.
@@ -282,7 +282,7 @@ async fn dry_run(State(site): State<Arc<Site>>, caller: Caller, Json(ask): Json<
     let busy = || Problem::from(Refusal::new(RefusalKind::Unavailable, "the queue is busy; try again"));
     let told = site.aside(move |site| {
         let fork = site.fork().ok_or_else(busy)?;
-        Ok(of_candidate(&fork, &site.learned.lock(), site.estimates.jobs_per_gpu, *candidate))
+        Ok(of_candidate(fork, &site.learned, site.estimates.jobs_per_gpu, *candidate))
     });
     Ok(Json(told.await?))
 }

@@ -270,14 +270,13 @@ impl<P: Platform> LiveWorld<P> {
         let request = request.ok_or_else(|| Refusal::new(RefusalKind::BadInput, "no GPU of this machine could take the job"))?;
         let stays = if is_unmet {
             Some("a job that it waits for did not end well: it would fail at once".to_owned())
-        } else if record.user_hold {
-            Some("it would be held until `rota release`".to_owned())
         } else {
-            self.is_over_quota(&record, 0).then(|| {
-                format!("{} has as many GPUs as it may have at once: it would wait until other jobs of {0} end", record.user)
-            })
+            record.user_hold.then(|| "it would be held until `rota release`".to_owned())
         };
-        Ok(Candidate { request, record, jobs, stays })
+        let quota = self.is_over_quota(&record, 0).then(|| {
+            format!("{} has as many GPUs as it may have at once: it would wait until other jobs of {0} end", record.user)
+        });
+        Ok(Candidate { request, record, jobs, stays, quota })
     }
 
     /// Whether a job that is waited for has ended badly already. Jobs that never were cannot be waited for.

@@ -74,7 +74,17 @@ impl<P: Platform> LiveWorld<P> {
         if record.state != JobState::Held {
             return Err(Refusal::new(RefusalKind::Conflict, format!("job {id} is not held: it is {}", record.state.word())));
         }
-        self.commit_one(EventKind::Released { job: id, hold: Hold::User, note: Note::by(&caller.user) }, events)
+        let released = EventKind::Released { job: id, hold: Hold::User, note: Note::by(&caller.user) };
+        if record.quota_hold || !self.is_over_quota(&record, 0) {
+            return self.commit_one(released, events);
+        }
+        // While its user held it, it counted against no quota.
+        let held = EventKind::Held { job: id, hold: Hold::Quota, note: Note::default() };
+        let committed = self.commit(vec![held.into(), released.into()], events);
+        committed.map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))?;
+        let note = format!("{} has as many GPUs as it may have at once", record.user);
+        self.board.write().notes.insert(id, note);
+        Ok(())
     }
 
     /// The same again, as a new job.

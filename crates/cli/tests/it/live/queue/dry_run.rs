@@ -21,7 +21,7 @@ fn a_job_that_would_not_start_by_itself_is_told_why() {
     assert_eq!(daemon.wait_one(failed)["state"], "failed");
     assert!(note(&dry_run(&daemon, &["--after", &failed.to_string()])).contains("it would fail at once"));
     let held = daemon.shell(&["--hold"], "true");
-    let after_held = format!("it would wait for job {held}, and when that job ends is not known");
+    let after_held = format!("it would wait for job {held}, whose length is not known");
     assert_eq!(note(&dry_run(&daemon, &["--after", &held.to_string()])), after_held);
     daemon.ok(&["drain"]);
     assert!(note(&dry_run(&daemon, &[])).contains("the queue is drained"));
@@ -44,7 +44,22 @@ fn a_job_would_start_after_those_that_it_waits_for() {
 fn a_user_who_has_all_they_may_have_is_told_so() {
     let daemon = Daemon::configured("a100:4", "[users.default]\ngpus = 2\n");
     daemon.until_state(daemon.shell(&["-g", "2", "--estimate", "60s"], "sleep 600"), "running");
-    assert!(note(&dry_run(&daemon, &[])).contains("has as many GPUs as it may have at once"));
+    let said = dry_run(&daemon, &[]);
+    assert!(said["note"].as_str().is_some_and(|note| note.contains("has as many GPUs as it may have at once")), "{said:#}");
+    let left = said["start"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap().duration_since(jiff::Timestamp::now());
+    assert!((30..=60).contains(&left.as_secs()), "its other job ends in a minute: in {left:?}");
+}
+
+#[test]
+fn a_job_that_its_user_held_counts_against_the_quota_when_it_is_released() {
+    let daemon = Daemon::configured("a100:4", "[users.default]\ngpus = 2\n");
+    let held = [(); 2].map(|()| daemon.shell(&["-g", "2", "--hold", "--estimate", "60s"], "sleep 600"));
+    daemon.ok(&["release", &held[0].to_string(), &held[1].to_string()]);
+    daemon.until_state(held[0], "running");
+    let why = daemon.explain(held[1]);
+    assert_eq!((why["state"].as_str(), why["blockers"][0]["kind"].as_str()), (Some("waiting"), Some("quota")), "{why:#}");
+    daemon.ok(&["cancel", &held[0].to_string()]);
+    daemon.until_state(held[1], "running");
 }
 
 #[test]

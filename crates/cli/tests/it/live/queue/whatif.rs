@@ -59,7 +59,7 @@ fn explain_says_what_would_start_a_job_now_and_it_does() {
     let said = daemon.explain(waiting);
     assert!(said["cause"].is_string(), "{said:#}");
     // Two GPUs of each type are free: two would do, and so would four of both types.
-    let expected = [("--gpus 2".to_owned(), true), ("--any-type".to_owned(), true)];
+    let expected = [("--gpus 2".to_owned(), true), ("--any-type without --gpu-type".to_owned(), true)];
     assert_eq!(changes(&said), expected, "{said:#}");
     assert_eq!(said["counterfactuals"][0]["delays"], serde_json::json!([]), "{said:#}");
     let text = daemon.ok(&["explain", &waiting.to_string()]);
