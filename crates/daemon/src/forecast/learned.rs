@@ -58,7 +58,9 @@ pub fn program(ask: &Submit, profile: Option<&str>, script: Option<u64>) -> u64 
 fn lesson(record: &JobRecord) -> Option<(f64, bool)> {
     let has_ended = match record.state {
         _ if record.is_claim() => return None,
-        JobState::Done | JobState::Failed => true,
+        JobState::Done => true,
+        // A job that failed while it waited did not end by itself.
+        JobState::Failed => record.started_at.is_some(),
         // Others ended it: it would have run on.
         JobState::Cancelled => false,
         _ => return None,
@@ -80,13 +82,17 @@ pub fn history_until(store: &Store, until_ns: i64) -> Result<History, StoreError
     Ok(history)
 }
 
-/// Seconds that an ended job ran, with those of earlier attempts that it went on from.
+/// Seconds that an ended job ran, with those of earlier runs whose work it kept; `None` if it never ran.
 pub fn ran_seconds(record: &JobRecord) -> Option<f64> {
-    // A wall clock that was set back says nothing about a length.
-    let last = u64::try_from(record.finished_ns? - record.started_ns?).ok()?;
-    let ask = &record.spec.ask;
-    let gpus = f64::from(ask.gpus.max(1)) * ask.share.unwrap_or(1.0).max(0.001);
-    Some((last as f64 + record.service_ns as f64 / gpus) / 1e9)
+    let finished_ns = record.finished_ns?;
+    let ran_ns = match (record.progress.run_ns, record.progress.work_ns) {
+        (Some(ran_ns), _) => ran_ns,
+        // Jobs that ended under an earlier version: its scheduler wrote down their work, by a clock that nobody can set.
+        (None, work_ns @ 1..) => work_ns,
+        // A wall clock that was set back says nothing about a length.
+        (None, 0) => u64::try_from(finished_ns - record.started_ns?).ok()?,
+    };
+    Some(ran_ns as f64 / 1e9)
 }
 
 impl Learned {
