@@ -35,7 +35,7 @@ fn taught(asks: Vec<Ask>, policy: &str, behaviour: Behaviour) -> (u64, Vec<f64>)
     crate::server::run_until_exit(&mut session).unwrap();
     let store = &session.world.journal.store;
     let seconds = |id| ran_seconds(&store.job(id).unwrap().unwrap()).unwrap();
-    (history_until(store, i64::MAX).unwrap().ended(), jobs.map(seconds).collect())
+    (history_until(store, None).unwrap().ended(), jobs.map(seconds).collect())
 }
 
 #[test]
