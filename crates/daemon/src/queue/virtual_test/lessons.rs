@@ -74,3 +74,16 @@ fn a_wall_clock_that_is_set_forward_makes_no_job_long() {
     let jumps = Behaviour { clock_jump: Some((Time(15 * SECOND), day)), ..USUAL };
     assert_eq!(taught(asks, "fcfs", jumps), (4, vec![10.0, 20.0, 30.0, 40.0]));
 }
+
+#[test]
+fn a_cancelled_job_teaches_a_policy_no_end() {
+    let asks = [10, 100, 100].map(|runs| Ask { runs, ..ASK }).into();
+    let script = vec![(30, 2, Deed::Cancel), (40, 3, Deed::Cancel)];
+    let case = Case { asks, script, outages: [None; 2], stop_millis: 0 };
+    let setting = Setting { policy: "sjf:estimates=history", round: None };
+    let mut session = daemon(platform(&case, None, &Rc::default()), Store::in_memory(), setting).restore().unwrap();
+    crate::server::run_until_exit(&mut session).unwrap();
+    let ended = |history: rota_policy::history::History| history.ended();
+    assert_eq!(session.engine.taught_by_ended().map(ended), Some(1));
+    assert_eq!(ended(history_until(&session.world.journal.store, None).unwrap()), 1);
+}
