@@ -147,8 +147,8 @@ fn lengths(jobs: &[PastJob]) -> Vec<Span> {
         if start - cause <= DELAY_MAX_NS { cause } else { start }
     };
     let length = |job: &PastJob| {
-        let spans = job.runs.iter().map(|run| run.end_ns.saturating_sub(cause_of(run.start_ns)));
-        Span(spans.sum::<u64>().max(1))
+        let length_ns = job.length(|run| run.end_ns.saturating_sub(cause_of(run.start_ns)) as f64);
+        Span((length_ns.round() as u64).max(1))
     };
     jobs.iter().map(length).collect()
 }

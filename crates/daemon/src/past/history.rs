@@ -26,7 +26,9 @@ impl Archive {
                 && let Some((start_ns, gpu_uuids)) = open.remove(&job)
             {
                 let work_seconds = detail["work_seconds"].as_f64().unwrap_or(at.saturating_sub(start_ns) as f64 / 1e9);
-                runs.entry(job).or_default().push(PastRun { gpu_uuids, start_ns, end_ns: at, work_seconds, end: kind });
+                let kept_part = detail["kept_part"].as_f64();
+                let run = PastRun { gpu_uuids, start_ns, end_ns: at, work_seconds, kept_part, end: kind };
+                runs.entry(job).or_default().push(run);
             }
         }
         Ok(runs)

@@ -116,8 +116,7 @@ fn dependencies(past: &PastJob, rows: &HashMap<u64, JobId>) -> Box<[Dependency]>
 }
 
 fn job_of(past: &PastJob, zero_ns: u64, workload: &mut Workload) -> Job {
-    let work = past.runs.iter().map(|run| run.work_seconds).sum();
-    let work = Span::from_seconds(work).unwrap_or_default().max(Span(1));
+    let work = Span::from_seconds(past.length(|run| run.work_seconds)).unwrap_or_default().max(Span(1));
     let kind = past.ask.job_type.as_deref().or(past.job.name.as_deref());
     let failed = !matches!(past.runs.last().map(|run| run.end.as_str()), Some("finished"));
     Job {
@@ -220,6 +219,56 @@ pub fn cluster_toml(cluster: &Cluster) -> Result<String, toml::ser::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Submit;
+    use crate::store::journal::{Stamp, Submission};
+    use crate::store::record::{JobRecord, Spec};
+    use std::sync::Arc;
+
+    /// A job that arrived at second 10 and ran from second 20 on, for so many seconds at a time.
+    fn past(id: u64, ask: &Submit, runs: &[(f64, &str, Option<f64>)]) -> PastJob {
+        let spec = Spec { ask: Arc::new(ask.clone()), ..Spec::default() };
+        let request = Submission { uid: 1, gpus: 1, spec: Some(Arc::new(spec)), ..Submission::default() };
+        let record = JobRecord::new(id, &request, Stamp { at: 0, wall_ns: 0 });
+        let mut start = 20.0;
+        let runs = runs.iter().map(|&(seconds, end, kept_part)| {
+            let (start_ns, end_ns) = ((start * 1e9) as u64, ((start + seconds) * 1e9) as u64);
+            start += seconds;
+            PastRun { gpu_uuids: Vec::new(), start_ns, end_ns, work_seconds: seconds, kept_part, end: end.to_owned() }
+        });
+        PastJob {
+            job: record.view(std::path::Path::new("/"), None, None),
+            ask: ask.clone(),
+            arrived_at_ns: 10_000_000_000,
+            believed_seconds: 60.0,
+            share_milli: 1000,
+            memory_mib: 0,
+            released_at_ns: None,
+            steps: None,
+            runs: runs.collect(),
+        }
+    }
+
+    fn replay(jobs: Vec<PastJob>) -> Replay {
+        let (host, gpus, samples) = ("gauss".to_owned(), Vec::new(), Vec::new());
+        Replay::of(History { host, gpus, jobs, samples, scheduler: None, truncated: false }).unwrap()
+    }
+
+    #[test]
+    fn work_that_was_lost_when_a_job_was_stopped_is_not_part_of_its_length() {
+        let (saves, begins_anew) =
+            (Submit { gpus: 1, saves_progress: true, ..Submit::default() }, Submit { gpus: 1, ..Submit::default() });
+        let length = |ask: &Submit, runs: &[(f64, &str, Option<f64>)]| {
+            replay(vec![past(1, ask, runs)]).workload.jobs[0].work.seconds().round() as u64
+        };
+        let stopped = |kept| [(8.0, "preempted", kept), (16.0, "finished", Some(1.0))];
+        assert_eq!(length(&begins_anew, &stopped(Some(0.0))), 16);
+        assert_eq!(length(&saves, &stopped(Some(1.0))), 24);
+        assert_eq!(length(&saves, &stopped(Some(0.25))), 18, "it committed after 2 s");
+        // Runs that an earlier version wrote down.
+        assert_eq!((length(&begins_anew, &stopped(None)), length(&saves, &stopped(None))), (16, 24));
+        // It would have failed under every policy, and had its GPUs until then.
+        assert_eq!(length(&begins_anew, &[(8.0, "retried", Some(0.0)), (16.0, "finished", Some(1.0))]), 24);
+    }
 
     #[test]
     fn a_cluster_is_written_as_it_is_read() {

@@ -120,3 +120,18 @@ fn running_held_and_ended_jobs_have_no_counterfactuals() {
     until("it is over", || daemon.state_of(held) == "cancelled");
     assert_eq!(changes(&daemon.explain(held)), []);
 }
+
+#[test]
+fn a_job_that_lost_its_work_is_repeated_with_its_true_length() {
+    let daemon = Daemon::configured("a100:1", "policy = 'srtf'\n[jobs]\nmin_run_seconds = 0.2\n");
+    let long = daemon.shell(&["--preemptible", "--estimate", "4s"], "sleep 4");
+    daemon.until_state(long, "running");
+    let last = daemon.shell(&["--estimate", "60s"], "sleep 0.1");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let short = daemon.shell(&["--estimate", "0.5s"], "sleep 0.5");
+    daemon.wait(&[long, last, short]);
+    assert_eq!(daemon.show(long)["preemptions"], 1);
+    let said = daemon.json(&["whatif", "--policy", "srtf", "--json"]);
+    let error = said["fidelity"]["error_of_waits"].as_f64().unwrap();
+    assert!(error < 0.15, "the last job waited for 6.5 s, two of them for work that was lost: {said:#}");
+}
