@@ -4,6 +4,7 @@ use super::job::Job;
 use super::machine::Gpu;
 use super::submit::Submit;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// The past, for reports and for the simulator.
@@ -63,6 +64,9 @@ pub struct PastJob {
     /// Steps that it did, if it told them.
     #[serde(default)]
     pub steps: Option<u64>,
+    /// When the jobs ended that it waited for, in nanoseconds of the queue's own time, by their numbers.
+    #[serde(default)]
+    pub awaited_ends_ns: BTreeMap<u64, u64>,
     /// The job's runs, in order.
     pub runs: Vec<PastRun>,
 }
