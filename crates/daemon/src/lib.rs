@@ -31,7 +31,7 @@ pub use api::text::Text;
 pub use config::Config;
 pub use http::connections::connections_for;
 pub use http::openapi;
-pub use past::replay::{NothingEnded, Replay};
+pub use past::replay::{NothingEnded, Outside, Replay};
 pub use server::{Options, Ready, ServeError, serve};
 pub use simulate::simulations::{HAPPENED_CLUSTER, HAPPENED_EVENTS, HAPPENED_SUMMARY};
 pub use store::journal::end_of_word;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The form of images. Those of another form are refused, and the engine is made anew.
-const IMAGE_VERSION: u32 = 10;
+const IMAGE_VERSION: u32 = 11;
 
 /// An image that cannot be taken up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

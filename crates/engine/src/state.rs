@@ -244,6 +244,7 @@ impl State {
         state.preemptions += u32::from(end == End::Preempted);
         state.losses += u32::from(is_loss);
         state.failures += u32::from(end == End::Retried);
+        state.was_cut_off = matches!(end, End::Cancelled | End::Lost | End::Dependency | End::NeverFits);
         if end.is_over() {
             self.break_promises(|handover| handover.job == job);
             self.end(job, now);

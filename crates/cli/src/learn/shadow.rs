@@ -6,6 +6,7 @@ use crate::live::client::Client;
 use crate::live::past;
 use crate::output::{print, print_json, remark};
 use rota_core::ThroughputTable;
+use rota_daemon::Outside;
 use rota_daemon::api::Status;
 use rota_learn::evaluate::{Player, evaluate};
 use rota_learn::features;
@@ -20,7 +21,7 @@ pub fn run(args: &ShadowArgs) -> anyhow::Result<()> {
     let client = Client::new(&args.state);
     let status: Status = client.get("/api/v1/status")?;
     let replay = past::replay(&client, args.since.as_deref())?;
-    for left_out in &replay.left_out {
+    for left_out in replay.left_out.iter().chain(&replay.not_held(Outside::Ignored)) {
         remark(left_out);
     }
     let jobs = replay.jobs.len();

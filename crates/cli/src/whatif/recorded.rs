@@ -7,9 +7,11 @@ use crate::inputs;
 use crate::live::client::Client;
 use crate::live::past;
 use rota_core::{Cluster, Name, Span, Time, Workload};
+use rota_daemon::Outside;
 use rota_daemon::api::{PastJob, SchedulerSettings};
 use rota_engine::MinRun;
 use rota_sim::{Mechanism, Restart, SimOptions};
+use std::collections::BTreeMap;
 
 /// A start that comes later after everything that could have caused it was not delayed by the daemon: the policy waited.
 const DELAY_MAX_NS: u64 = 1_000_000_000;
@@ -25,7 +27,7 @@ pub struct Recorded {
     pub ran_by: RanBy,
     /// How long each job waited for its first start, by row.
     pub waits: Vec<Option<Span>>,
-    /// Jobs that their users held, by row, and when they let them go.
+    /// Jobs that their users held, or that waited for jobs that are left out, by row, and when they could start.
     pub held_until: Vec<(usize, Time)>,
     pub options: SimOptions,
     pub notes: Vec<String>,
@@ -94,12 +96,18 @@ pub fn the_past(args: &WhatIfArgs) -> anyhow::Result<(Past, Recorded)> {
     let since =
         args.since.as_deref().map(|since| since.parse::<jiff::Timestamp>().map(|moment| moment.to_string())).transpose()?;
     let replay = past::replay(&Client::new(&args.state), since.as_deref())?;
+    let not_held = replay.not_held(Outside::Held);
     let settings =
         replay.scheduler.ok_or_else(|| anyhow::anyhow!("the daemon is of an older version: restart it with `rota up`"))?;
     let waits = replay.jobs.iter().map(|job| Some(Span(job.runs.first()?.start_ns.checked_sub(job.arrived_at_ns)?)));
     let waits = waits.collect();
     let released = replay.jobs.iter().enumerate().filter_map(|(row, job)| Some((row, job.released_at_ns?)));
-    let held_until = released.map(|(row, at)| (row, Time(at.saturating_sub(replay.zero_ns)))).collect();
+    let released = released.map(|(row, at)| (row, Time(at.saturating_sub(replay.zero_ns))));
+    let mut held_until = BTreeMap::<usize, Time>::new();
+    for (row, at) in released.chain(replay.held_until.iter().copied()) {
+        held_until.entry(row).and_modify(|until| *until = at.max(*until)).or_insert(at);
+    }
+    let held_until = held_until.into_iter().collect();
     let peaks_mib = replay.jobs.iter().map(|job| job.job.peak_memory_mib.and_then(|peak| u32::try_from(peak).ok())).collect();
     let cluster = args.cluster.as_deref().map(|spec| inputs::load_cluster(spec, args.gpus_per_node)).transpose()?;
     let mut workload = replay.workload;
@@ -116,7 +124,8 @@ pub fn the_past(args: &WhatIfArgs) -> anyhow::Result<(Past, Recorded)> {
     let ran = args.ran.clone().unwrap_or_else(|| settings.policy.clone());
     let ran_by = if args.ran.is_some() { RanBy::Said } else { RanBy::InForce };
     let options = as_set(&settings, restart_cost, args.seed)?;
-    Ok((past, Recorded { ran, ran_by, waits, held_until, options, notes: replay.left_out }))
+    let notes = replay.left_out.into_iter().chain(not_held).collect();
+    Ok((past, Recorded { ran, ran_by, waits, held_until, options, notes }))
 }
 
 /// The options of a simulation that decides as the daemon does.
@@ -138,7 +147,8 @@ fn as_set(settings: &SchedulerSettings, restart_cost: Option<Span>, seed: Option
 fn lengths(jobs: &[PastJob]) -> Vec<Span> {
     let ends = jobs.iter().flat_map(|job| job.runs.iter().map(|run| run.end_ns));
     let arrivals = jobs.iter().flat_map(|job| [Some(job.arrived_at_ns), job.released_at_ns].into_iter().flatten());
-    let mut causes = ends.chain(arrivals).collect::<Vec<_>>();
+    let awaited = jobs.iter().flat_map(|job| job.awaited_ends_ns.values().copied());
+    let mut causes = ends.chain(arrivals).chain(awaited).collect::<Vec<_>>();
     causes.sort_unstable();
     let cause_of = |start: u64| {
         let place = causes.partition_point(|at| *at <= start);
@@ -146,8 +156,8 @@ fn lengths(jobs: &[PastJob]) -> Vec<Span> {
         if start - cause <= DELAY_MAX_NS { cause } else { start }
     };
     let length = |job: &PastJob| {
-        let spans = job.runs.iter().map(|run| run.end_ns.saturating_sub(cause_of(run.start_ns)));
-        Span(spans.sum::<u64>().max(1))
+        let length_ns = job.length(|run| run.end_ns.saturating_sub(cause_of(run.start_ns)) as f64);
+        Span((length_ns.round() as u64).max(1))
     };
     jobs.iter().map(length).collect()
 }

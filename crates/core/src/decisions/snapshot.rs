@@ -80,6 +80,8 @@ pub struct JobState {
     pub has_saved: bool,
     /// How often it lost all work of a run because the scheduler took its GPUs away.
     pub losses: u32,
+    /// Whether others ended the job for good, by cancelling it or with its node: it would have run on.
+    pub was_cut_off: bool,
 }
 
 /// A job that lost its work this often by being stopped for others runs to its end.

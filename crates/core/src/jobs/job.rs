@@ -115,6 +115,8 @@ pub struct Job {
     pub only: Box<[GpuId]>,
     /// Whether its gang may span several GPU types. One type is preferred where it has enough GPUs.
     pub any_type: bool,
+    /// Whether a process of its user holds its GPUs: nobody chose its length, and it teaches nothing about lengths.
+    pub is_claim: bool,
 }
 
 impl Job {
@@ -151,6 +153,7 @@ impl Job {
             saves_progress: true,
             only: Box::default(),
             any_type: false,
+            is_claim: false,
         }
     }
 

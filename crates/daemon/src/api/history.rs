@@ -4,6 +4,7 @@ use super::job::Job;
 use super::machine::Gpu;
 use super::submit::Submit;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// The past, for reports and for the simulator.
@@ -63,8 +64,23 @@ pub struct PastJob {
     /// Steps that it did, if it told them.
     #[serde(default)]
     pub steps: Option<u64>,
+    /// When the jobs ended that it waited for, in nanoseconds of the queue's own time, by their numbers.
+    #[serde(default)]
+    pub awaited_ends_ns: BTreeMap<u64, u64>,
     /// The job's runs, in order.
     pub runs: Vec<PastRun>,
+}
+
+impl PastJob {
+    /// The length of the job, as the sum of what `measure` says of its runs. Work that the job lost because it was stopped for others does
+    /// not count: under another policy it may not be stopped. Failed attempts and runs on lost GPUs take their time under every policy.
+    pub fn length(&self, measure: impl Fn(&PastRun) -> f64) -> f64 {
+        self.runs.iter().fold(0.0, |length, run| {
+            let usual = if self.ask.saves_progress { 1.0 } else { 0.0 };
+            let kept = if run.end == "preempted" { run.kept_part.unwrap_or(usual) } else { 1.0 };
+            (length + measure(run)) * kept
+        })
+    }
 }
 
 /// One run of a job on GPUs.
@@ -78,6 +94,9 @@ pub struct PastRun {
     pub end_ns: u64,
     /// What was done in that time, in seconds of a job that is alone on its GPUs: less than it took where others were in its way.
     pub work_seconds: f64,
+    /// The part of the job's run time until then whose work it kept, 0 to 1. Missing where an earlier version wrote the run down.
+    #[serde(default)]
+    pub kept_part: Option<f64>,
     /// How it ended: `finished`, `failed`, `preempted`, `evicted`, `retried`, `cancelled`, `lost`.
     pub end: String,
 }

@@ -1,13 +1,12 @@
 //! What the site's earlier jobs taught about lengths, read from the store.
 
 use crate::api::{JobState, Submit};
-use crate::store::archive::ended_since;
+use crate::store::archive::{Ends, ended};
 use crate::store::record::JobRecord;
 use crate::store::{Archive, Store, StoreError};
 use rota_core::mark;
 use rota_forecast::{LengthBelief, Lengths, RunLength};
 use rota_policy::history::{History, JobTraits};
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The newest so many ended jobs teach; older ones say little about today.
@@ -31,9 +30,8 @@ impl SharedLearned {
 #[derive(Default)]
 pub struct Learned {
     lengths: Lengths,
-    /// The end of the newest job that was read, in nanoseconds since 1970, and the jobs that ended at that very moment.
-    newest: Option<i64>,
-    at_newest: HashSet<u64>,
+    /// The event up to which ends were read.
+    read_until: Option<u64>,
 }
 
 /// What is known of a job when it is submitted.
@@ -58,7 +56,9 @@ pub fn program(ask: &Submit, profile: Option<&str>, script: Option<u64>) -> u64 
 fn lesson(record: &JobRecord) -> Option<(f64, bool)> {
     let has_ended = match record.state {
         _ if record.is_claim() => return None,
-        JobState::Done | JobState::Failed => true,
+        JobState::Done => true,
+        // A job that failed while it waited did not end by itself.
+        JobState::Failed => record.started_at.is_some(),
         // Others ended it: it would have run on.
         JobState::Cancelled => false,
         _ => return None,
@@ -66,27 +66,29 @@ fn lesson(record: &JobRecord) -> Option<(f64, bool)> {
     Some((ran_seconds(record)?, has_ended))
 }
 
-/// What the newest jobs taught that had ended at a moment, in nanoseconds since 1970.
-pub fn history_until(store: &Store, until_ns: i64) -> Result<History, StoreError> {
+/// What the newest jobs taught whose ends were written up to an event, or to this day.
+pub fn history_until(store: &Store, until: Option<u64>) -> Result<History, StoreError> {
     let mut history = History::default();
-    let mut teach = |record: &JobRecord| {
-        if record.finished_ns.is_some_and(|finished| finished <= until_ns)
-            && let Some((seconds, has_ended)) = lesson(record)
-        {
+    let mut teach = |_, record: &JobRecord| {
+        if let Some((seconds, has_ended)) = lesson(record) {
             history.ran(&traits(record), seconds, has_ended);
         }
     };
-    store.read(|connection| ended_since(connection, None, JOBS_MAX, &mut teach))?;
+    store.read(|connection| ended(connection, Ends { after: None, until }, JOBS_MAX, &mut teach))?;
     Ok(history)
 }
 
-/// Seconds that an ended job ran, with those of earlier attempts that it went on from.
+/// Seconds that an ended job ran, with those of earlier runs whose work it kept; `None` if it never ran.
 pub fn ran_seconds(record: &JobRecord) -> Option<f64> {
-    // A wall clock that was set back says nothing about a length.
-    let last = u64::try_from(record.finished_ns? - record.started_ns?).ok()?;
-    let ask = &record.spec.ask;
-    let gpus = f64::from(ask.gpus.max(1)) * ask.share.unwrap_or(1.0).max(0.001);
-    Some((last as f64 + record.service_ns as f64 / gpus) / 1e9)
+    let finished_ns = record.finished_ns?;
+    let ran_ns = match (record.progress.run_ns, record.progress.work_ns) {
+        (Some(ran_ns), _) => ran_ns,
+        // Jobs that ended under an earlier version: its scheduler wrote down their work, by a clock that nobody can set.
+        (None, work_ns @ 1..) => work_ns,
+        // A wall clock that was set back says nothing about a length.
+        (None, 0) => u64::try_from(finished_ns - record.started_ns?).ok()?,
+    };
+    Some(ran_ns as f64 / 1e9)
 }
 
 impl Learned {
@@ -101,15 +103,9 @@ impl Learned {
         if self.lengths.history().classes() > CLASSES_MAX {
             *self = Self::default();
         }
-        archive.ended_since(self.newest, JOBS_MAX, |record| {
-            if self.at_newest.contains(&record.id) {
-                return;
-            }
+        archive.ended(Ends { after: self.read_until, until: None }, JOBS_MAX, |seq, record| {
             self.take_in(record);
-            if record.finished_ns > self.newest {
-                (self.newest, self.at_newest) = (record.finished_ns, HashSet::new());
-            }
-            self.at_newest.insert(record.id);
+            self.read_until = Some(seq);
             each(self, record);
         })
     }
@@ -134,5 +130,41 @@ impl Learned {
     pub fn length(&self, record: &JobRecord) -> RunLength {
         let belief = if record.is_claim() { LengthBelief::Unknown } else { self.lengths.belief(&traits(record)) };
         RunLength { belief, limit_seconds: record.spec.ask.time_limit_seconds }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Access;
+    use crate::store::journal::{RunReport, Stamp, Submission, fold};
+    use rota_core::End;
+    use rota_core::event::EventKind;
+
+    #[test]
+    fn jobs_go_on_teaching_when_a_clock_that_was_a_year_ahead_is_put_right() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rota.db");
+        let mut store = Store::open(&path).unwrap();
+        store.transaction(|writer| writer.environment(&Arc::default())).unwrap();
+        let archive = Archive::open(&path, Access::Shared).unwrap();
+        let mut learned = Learned::default();
+        let year_ns = 365 * 86_400 * 1_000_000_000;
+        for (id, wall_ns) in [(1, 10), (2, year_ns), (3, 20), (4, 20)] {
+            let stamp = Stamp { at: id, wall_ns };
+            let request = Submission { uid: 1, gpus: 1, env_id: 1, ..Submission::default() };
+            let waits = JobRecord::new(id, &request, stamp);
+            let report = RunReport { attempt: 1, kept_run_ns: Some(5_000_000_000), ..RunReport::default() };
+            let event = EventKind::Ended { job: id, end: End::Finished, report };
+            let write = |writer: &mut crate::store::Writer<'_>| {
+                writer.put_job(&waits)?;
+                writer.update_job(&fold(Some(&waits), &event, stamp).unwrap())?;
+                writer.event(id, stamp, &event)
+            };
+            store.transaction(write).unwrap();
+            let mut read = Vec::new();
+            learned.read(&archive, |_, record| read.push(record.id)).unwrap();
+            assert_eq!((learned.jobs(), read), (id, vec![id]));
+        }
     }
 }

@@ -35,6 +35,11 @@ impl Recent {
         if record.is_claim() || ask.gpus == 0 {
             return;
         }
+        if record.state.is_over() && record.attempts == 0 {
+            // It was a job to come only as long as it could run.
+            self.jobs.remove(&record.id);
+            return;
+        }
         let ran = ran_seconds(record).and_then(Span::from_seconds);
         if let Some(known) = self.jobs.get_mut(&record.id) {
             known.ran = ran;
@@ -114,7 +119,7 @@ fn shared<T: PartialEq>(known: Option<&Arc<T>>, new: T) -> Arc<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Submit;
+    use crate::api::{JobState, Submit};
     use crate::store::journal::{Stamp, Submission};
     use crate::store::record::Spec;
 
@@ -125,16 +130,31 @@ mod tests {
         JobRecord::new(id, &request, Stamp { at: id, wall_ns: 0 })
     }
 
+    fn estimates() -> Estimates {
+        let (host, memory_mib) = ("gauss".to_owned(), Vec::new());
+        Estimates { host, memory_mib, estimate_seconds: 60.0, jobs_per_gpu: 1, buffer_mib: 0 }
+    }
+
+    #[test]
+    fn a_job_that_is_over_and_never_ran_is_no_job_to_come() {
+        let (mut recent, mut learned) = (Recent::default(), Learned::default());
+        let waiting = job(1, &Submit { gpus: 1, ..Submit::default() });
+        let cancelled = JobRecord { state: JobState::Cancelled, finished_ns: Some(9), ..waiting.clone() };
+        recent.take_in(&waiting, &estimates(), &["A100".into()], &mut learned);
+        assert_eq!(recent.jobs.len(), 1);
+        recent.take_in(&cancelled, &estimates(), &["A100".into()], &mut learned);
+        assert_eq!(recent.jobs.len(), 0);
+        recent.take_in(&cancelled, &estimates(), &["A100".into()], &mut learned);
+        assert_eq!(recent.jobs.len(), 0, "the daemon was started after it was cancelled");
+        let ran = JobRecord { attempts: 1, started_ns: Some(2), ..cancelled };
+        recent.take_in(&ran, &estimates(), &["A100".into()], &mut learned);
+        assert_eq!(recent.jobs.len(), 1, "it ran until it was cancelled");
+    }
+
     #[test]
     fn jobs_that_ask_for_the_same_have_one_copy_of_it_and_only_the_newest_are_kept() {
         let (mut recent, mut learned) = (Recent::default(), Learned::default());
-        let estimates = Estimates {
-            host: "gauss".to_owned(),
-            memory_mib: Vec::new(),
-            estimate_seconds: 60.0,
-            jobs_per_gpu: 1,
-            buffer_mib: 0,
-        };
+        let estimates = estimates();
         let mut take_in = |recent: &mut Recent, id, ask: &Submit| {
             recent.take_in(&job(id, ask), &estimates, &["A100".into()], &mut learned);
         };

@@ -26,10 +26,27 @@ impl Archive {
                 && let Some((start_ns, gpu_uuids)) = open.remove(&job)
             {
                 let work_seconds = detail["work_seconds"].as_f64().unwrap_or(at.saturating_sub(start_ns) as f64 / 1e9);
-                runs.entry(job).or_default().push(PastRun { gpu_uuids, start_ns, end_ns: at, work_seconds, end: kind });
+                let kept_part = detail["kept_part"].as_f64();
+                let run = PastRun { gpu_uuids, start_ns, end_ns: at, work_seconds, kept_part, end: kind };
+                runs.entry(job).or_default().push(run);
             }
         }
         Ok(runs)
+    }
+
+    /// When jobs ended for good, by job, in the queue's own time; those that have not are missing.
+    pub fn ends_of(&self, jobs: impl IntoIterator<Item = u64>) -> Result<HashMap<u64, u64>, StoreError> {
+        self.read(|connection| {
+            let sql = "SELECT MAX(at) FROM events WHERE job = ?1 AND kind IN ('finished','failed','cancelled','lost')";
+            let mut query = connection.prepare_cached(sql)?;
+            let mut ends = HashMap::new();
+            // No job was ever given a number that the store cannot hold.
+            for job in jobs.into_iter().filter(|job| i64::try_from(*job).is_ok()) {
+                let at: Option<u64> = query.query_row([job], |row| row.get(0))?;
+                ends.extend(at.map(|at| (job, at)));
+            }
+            Ok(ends)
+        })
     }
 
     /// When users let jobs go that they held, by job; the last time counts.

@@ -26,12 +26,25 @@ pub struct Replay {
     pub jobs: Vec<PastJob>,
     /// Jobs that are not in it, and why.
     pub left_out: Vec<String>,
+    /// Jobs that waited for jobs that are not in it, by row, and when the last of those had ended.
+    pub held_until: Vec<(usize, Time)>,
+    /// How many jobs waited for a job that is not in it and whose end is not known.
+    pub unknown_ends: usize,
     /// The moment that is zero in it.
     pub zero_ns: u64,
     /// How the scheduler is set.
     pub scheduler: Option<SchedulerSettings>,
     /// The UUIDs of the machine's GPUs, in their order.
     pub gpu_uuids: Vec<String>,
+}
+
+/// What becomes of jobs that waited for jobs that are not in the replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// They are held until [`Replay::held_until`].
+    Held,
+    /// They wait for none of those.
+    Ignored,
 }
 
 impl Replay {
@@ -61,9 +74,15 @@ impl Replay {
         let zero_ns = jobs.first().map_or(0, |job| job.arrived_at_ns);
         let mut workload = Workload::new(format!("history of {}", history.host));
         let rows = jobs.iter().enumerate().map(|(row, job)| (job.job.id, JobId::from_index(row))).collect::<HashMap<_, _>>();
-        for job in &jobs {
+        let (mut held_until, mut unknown_ends) = (Vec::new(), 0);
+        for (row, job) in jobs.iter().enumerate() {
             let mut entry = job_of(job, zero_ns, &mut workload);
             entry.after = dependencies(job, &rows);
+            let outside = job.ask.after.iter().filter(|after| !rows.contains_key(&after.id));
+            let ends = outside.map(|after| job.awaited_ends_ns.get(&after.id).copied()).collect::<Vec<_>>();
+            unknown_ends += usize::from(ends.contains(&None));
+            let last = ends.into_iter().flatten().max().filter(|end| *end > job.arrived_at_ns);
+            held_until.extend(last.map(|end| (row, Time(end - zero_ns))));
             let place = |index: &u32| history.gpus.iter().position(|gpu| gpu.index == *index).map(GpuId::from_index);
             // A GPU that is not there any more cannot be asked for.
             entry.only = job.ask.gpu_ids.iter().map(place).collect::<Option<_>>().unwrap_or_default();
@@ -76,7 +95,21 @@ impl Replay {
             _ => format!("left out: {count} {several}"),
         });
         let left_out = counted.chain(earlier).collect();
-        Ok(Self { workload, cluster, jobs, left_out, zero_ns, scheduler: history.scheduler, gpu_uuids })
+        Ok(Self { workload, cluster, jobs, left_out, held_until, unknown_ends, zero_ns, scheduler: history.scheduler, gpu_uuids })
+    }
+
+    /// Says that jobs do not wait for jobs that are not in the replay; `None` if there are none.
+    pub fn not_held(&self, outside: Outside) -> Option<String> {
+        let jobs = match outside {
+            Outside::Held => self.unknown_ends,
+            Outside::Ignored => self.unknown_ends + self.held_until.len(),
+        };
+        let (counted, wait, they) = match jobs {
+            0 => return None,
+            1 => ("1 job".to_owned(), "waits", "it"),
+            several => (format!("{several} jobs"), "wait", "they"),
+        };
+        Some(format!("{counted} waited for jobs that are not in this past: here {they} {wait} for none of those"))
     }
 
     /// What really happened: the runs as the events of one world.
@@ -116,8 +149,7 @@ fn dependencies(past: &PastJob, rows: &HashMap<u64, JobId>) -> Box<[Dependency]>
 }
 
 fn job_of(past: &PastJob, zero_ns: u64, workload: &mut Workload) -> Job {
-    let work = past.runs.iter().map(|run| run.work_seconds).sum();
-    let work = Span::from_seconds(work).unwrap_or_default().max(Span(1));
+    let work = Span::from_seconds(past.length(|run| run.work_seconds)).unwrap_or_default().max(Span(1));
     let kind = past.ask.job_type.as_deref().or(past.job.name.as_deref());
     let failed = !matches!(past.runs.last().map(|run| run.end.as_str()), Some("finished"));
     Job {
@@ -220,6 +252,78 @@ pub fn cluster_toml(cluster: &Cluster) -> Result<String, toml::ser::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{After, AfterCondition, Submit};
+    use crate::store::journal::{Stamp, Submission};
+    use crate::store::record::{JobRecord, Spec};
+    use std::sync::Arc;
+
+    /// A job that arrived at second 10 and ran from second 20 on, for so many seconds at a time.
+    fn past(id: u64, ask: &Submit, runs: &[(f64, &str, Option<f64>)]) -> PastJob {
+        let spec = Spec { ask: Arc::new(ask.clone()), ..Spec::default() };
+        let request = Submission { uid: 1, gpus: 1, spec: Some(Arc::new(spec)), ..Submission::default() };
+        let record = JobRecord::new(id, &request, Stamp { at: 0, wall_ns: 0 });
+        let mut start = 20.0;
+        let runs = runs.iter().map(|&(seconds, end, kept_part)| {
+            let (start_ns, end_ns) = ((start * 1e9) as u64, ((start + seconds) * 1e9) as u64);
+            start += seconds;
+            PastRun { gpu_uuids: Vec::new(), start_ns, end_ns, work_seconds: seconds, kept_part, end: end.to_owned() }
+        });
+        PastJob {
+            job: record.view(std::path::Path::new("/"), None, None),
+            ask: ask.clone(),
+            arrived_at_ns: 10_000_000_000,
+            believed_seconds: 60.0,
+            share_milli: 1000,
+            memory_mib: 0,
+            released_at_ns: None,
+            steps: None,
+            awaited_ends_ns: BTreeMap::new(),
+            runs: runs.collect(),
+        }
+    }
+
+    fn replay(jobs: Vec<PastJob>) -> Replay {
+        let (host, gpus, samples) = ("gauss".to_owned(), Vec::new(), Vec::new());
+        Replay::of(History { host, gpus, jobs, samples, scheduler: None, truncated: false }).unwrap()
+    }
+
+    #[test]
+    fn work_that_was_lost_when_a_job_was_stopped_is_not_part_of_its_length() {
+        let (saves, begins_anew) =
+            (Submit { gpus: 1, saves_progress: true, ..Submit::default() }, Submit { gpus: 1, ..Submit::default() });
+        let length = |ask: &Submit, runs: &[(f64, &str, Option<f64>)]| {
+            replay(vec![past(1, ask, runs)]).workload.jobs[0].work.seconds().round() as u64
+        };
+        let stopped = |kept| [(8.0, "preempted", kept), (16.0, "finished", Some(1.0))];
+        assert_eq!(length(&begins_anew, &stopped(Some(0.0))), 16);
+        assert_eq!(length(&saves, &stopped(Some(1.0))), 24);
+        assert_eq!(length(&saves, &stopped(Some(0.25))), 18, "it committed after 2 s");
+        // Runs that an earlier version wrote down.
+        assert_eq!((length(&begins_anew, &stopped(None)), length(&saves, &stopped(None))), (16, 24));
+        // It would have failed under every policy, and had its GPUs until then.
+        assert_eq!(length(&begins_anew, &[(8.0, "retried", Some(0.0)), (16.0, "finished", Some(1.0))]), 24);
+    }
+
+    #[test]
+    fn a_job_is_held_until_a_job_that_is_not_in_the_past_had_ended() {
+        let waits = |id: u64| Submit { gpus: 1, after: vec![After { id, condition: AfterCondition::Any }], ..Submit::default() };
+        let runs = [(16.0, "finished", None)];
+        let first = past(5, &Submit { gpus: 1, ..Submit::default() }, &runs);
+        let with_end = |id, after: u64, end: u64| PastJob {
+            awaited_ends_ns: [(after, end * 1_000_000_000)].into(),
+            ..past(id, &waits(after), &runs)
+        };
+        let known = with_end(6, 2, 19);
+        let over_before = with_end(7, 1, 9);
+        let inside = with_end(8, 5, 36);
+        let of_no_known_end = past(9, &waits(3), &runs);
+        let replay = replay(vec![first, known, over_before, inside, of_no_known_end]);
+        assert_eq!(replay.held_until, [(1, Time(9_000_000_000))], "in the time of the replay, which begins at second 10");
+        let waits_for = replay.workload.jobs.iter().map(|job| job.after.len()).collect::<Vec<_>>();
+        assert_eq!(waits_for, [0, 0, 0, 1, 0]);
+        assert!(replay.not_held(Outside::Held).unwrap().starts_with("1 job waited"));
+        assert!(replay.not_held(Outside::Ignored).unwrap().starts_with("2 jobs waited"));
+    }
 
     #[test]
     fn a_cluster_is_written_as_it_is_read() {

@@ -1,6 +1,7 @@
 //! The daemon's own loop on a virtual clock with invented processes: for the same workload it must decide as the simulator does.
 
 mod late_users;
+mod lessons;
 mod many_jobs;
 mod measured;
 mod simulated;
@@ -130,6 +131,10 @@ struct VirtualPlatform {
     /// Nothing that happens later counts.
     horizon: u64,
     is_over: bool,
+    /// Whether preemptible jobs keep their work when they are stopped.
+    saves: bool,
+    /// The wall clock is set forward: when, and how far.
+    clock_jump: Option<(Time, u64)>,
 }
 
 struct Process {
@@ -208,7 +213,7 @@ impl VirtualPlatform {
             Outcome::Rebooted => return self.pace(&process.gpus),
             _ => panic!("{outcome:?}"),
         };
-        if exit.cause == Cause::StopRequested {
+        if exit.cause == Cause::StopRequested && self.saves {
             let done_until = if process.code == 0 { Span::ZERO } else { Span((ask.runs - ask.fails_at.unwrap()) * SECOND) };
             self.saved.insert(job, process.left_at(now) + done_until);
         } else if process.code != 0 {
@@ -255,7 +260,8 @@ impl Platform for VirtualPlatform {
     }
 
     fn wall_ns(&self) -> i64 {
-        i64::try_from(self.now().0).unwrap()
+        let jumped = self.clock_jump.filter(|(at, _)| self.now() >= *at).map_or(0, |(_, nanoseconds)| nanoseconds);
+        i64::try_from(self.now().0 + jumped).unwrap()
     }
 
     fn wait(&mut self, until: Option<Time>) -> Option<Vec<Message>> {
@@ -279,6 +285,13 @@ impl Platform for VirtualPlatform {
         self.lose_and_return_nodes();
         // Ends before arrivals, arrivals before deeds, as in the simulator.
         let mut messages = self.told.try_iter().collect::<Vec<_>>();
+        let behind = self.wall_ns().unsigned_abs() - now.0;
+        for message in &mut messages {
+            // Supervisors have the same wall clock.
+            if let Message::Ended { outcome: Outcome::Ended(exit), .. } = message {
+                exit.finished_unix_ns += behind;
+            }
+        }
         messages.sort_by_key(|message| if let Message::Ended { job, .. } = message { *job } else { 0 });
         for message in &messages {
             if let Message::Ended { job, outcome, .. } = message {
@@ -288,7 +301,8 @@ impl Platform for VirtualPlatform {
         while let Some(entry) = self.ahead.first_entry().filter(|entry| entry.key().0 <= now.0) {
             let (reply, _) = tokio::sync::oneshot::channel();
             let ask = &self.asks[entry.remove()];
-            messages.push(Message::Submit(Box::new(submit(ask)), caller(ask.user), reply));
+            let submit = Submit { saves_progress: ask.preemptible && self.saves, ..submit(ask) };
+            messages.push(Message::Submit(Box::new(submit), caller(ask.user), reply));
         }
         while let Some(entry) = self.script.first_entry().filter(|entry| entry.key().0 <= now.0) {
             let (job, deed) = entry.remove();
@@ -407,6 +421,8 @@ fn platform(case: &Case, restart_every: Option<u64>, starts: &Rc<RefCell<Vec<Sta
         waits: 0,
         horizon: HORIZON,
         is_over: false,
+        saves: true,
+        clock_jump: None,
     }
 }
 

@@ -149,14 +149,9 @@ impl Archive {
         })
     }
 
-    /// See [`ended_since`].
-    pub fn ended_since(
-        &self,
-        since_ns: Option<i64>,
-        newest_max: usize,
-        mut each: impl FnMut(&JobRecord),
-    ) -> Result<(), StoreError> {
-        self.read(|connection| ended_since(connection, since_ns, newest_max, &mut each))
+    /// See [`ended`].
+    pub fn ended(&self, ends: Ends, newest_max: usize, mut each: impl FnMut(u64, &JobRecord)) -> Result<(), StoreError> {
+        self.read(|connection| ended(connection, ends, newest_max, &mut each))
     }
 
     /// The number of the last event.
@@ -185,29 +180,42 @@ impl Archive {
     }
 }
 
-/// Hands over the jobs that ended at or after a moment, in the order of their ends, one at a time and without commands that are kept
-/// apart: an array of ten thousand jobs takes no more memory here than one job. Without a moment it begins with the newest `newest_max`.
-pub fn ended_since(
+/// Ends of jobs, by the numbers of their events. The order of these is that in which they were written, whatever the wall clock said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// Only those after this event; without one, the newest.
+    pub after: Option<u64>,
+    /// None that were written after this event.
+    pub until: Option<u64>,
+}
+
+/// Hands over jobs that ended and the events of their ends, in the order of these, one at a time and without commands that are kept
+/// apart: an array of ten thousand jobs takes no more memory here than one job. Without a first event it begins with the newest
+/// `newest_max`.
+pub fn ended(
     connection: &Connection,
-    since_ns: Option<i64>,
+    ends: Ends,
     newest_max: usize,
-    each: &mut dyn FnMut(&JobRecord),
+    each: &mut dyn FnMut(u64, &JobRecord),
 ) -> rusqlite::Result<()> {
-    let first = "SELECT finished_ns FROM jobs WHERE finished_ns IS NOT NULL ORDER BY finished_ns DESC LIMIT 1 OFFSET ?1";
-    let sql = format!(
-        "SELECT {COLUMNS} FROM jobs WHERE finished_ns >= ?1 AND state IN ('done','failed','cancelled','lost') ORDER BY finished_ns"
-    );
-    let since_ns = if let Some(since) = since_ns {
-        since
+    let of_ends = "FROM events INDEXED BY events_of_ends";
+    let is_end = "kind IN ('finished','failed','cancelled','lost')";
+    let until = ends.until.map_or(i64::MAX, u64::cast_signed);
+    let after = if let Some(after) = ends.after {
+        after.cast_signed()
     } else {
-        let newer = newest_max.saturating_sub(1);
-        connection.query_row(first, [newer], |row| row.get(0)).optional()?.unwrap_or(i64::MIN)
+        let sql = format!("SELECT seq {of_ends} WHERE {is_end} AND seq <= ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2");
+        connection.prepare_cached(&sql)?.query_row(params![until, newest_max], |row| row.get(0)).optional()?.unwrap_or(0)
     };
     let reader = JobReader::without_commands();
+    let sql = format!(
+        "SELECT {COLUMNS}, seq {of_ends} CROSS JOIN jobs ON id = job WHERE {is_end} AND seq > ?1 AND seq <= ?2 \
+         AND state IN ('done','failed','cancelled','lost') ORDER BY seq"
+    );
     let mut query = connection.prepare_cached(&sql)?;
-    for record in query.query_map([since_ns], |row| reader.read(row))? {
+    for record in query.query_map([after, until], |row| Ok((row.get("seq")?, reader.read(row)?)))? {
         match record {
-            Ok(record) => each(&record),
+            Ok((seq, record)) => each(seq, &record),
             Err(error) if is_of_one_row(&error) => {}
             Err(error) => return Err(error),
         }
@@ -227,44 +235,53 @@ mod tests {
     use crate::api::Submit;
     use crate::api::text::Text;
     use crate::store::Store;
-    use crate::store::journal::{Stamp, Submission};
+    use crate::store::journal::{RunReport, Stamp, Submission};
     use crate::store::record::Spec;
+    use rota_core::End;
+    use rota_core::event::EventKind;
     use std::sync::Arc;
 
-    /// A job of an array with a long command that ended at a moment.
-    fn ended(id: u64, ask: &Arc<Submit>, finished_ns: Option<i64>) -> JobRecord {
+    /// A job of an array with a long command, which is over or not.
+    fn job(id: u64, ask: &Arc<Submit>, state: JobState) -> JobRecord {
         let spec = Spec { ask: Arc::clone(ask), is_template: true, array_index: Some(id), ..Spec::default() };
         let request = Submission { uid: 1, gpus: 1, env_id: 1, spec: Some(Arc::new(spec)), ..Submission::default() };
-        let state = if finished_ns.is_some() { JobState::Cancelled } else { JobState::Waiting };
-        JobRecord { state, finished_ns, ..JobRecord::new(id, &request, Stamp { at: 0, wall_ns: 0 }) }
+        JobRecord { state, ..JobRecord::new(id, &request, Stamp { at: 0, wall_ns: 0 }) }
     }
 
     #[test]
-    fn ended_jobs_come_one_at_a_time_by_their_end_and_without_long_commands() {
+    fn ended_jobs_come_one_at_a_time_as_their_ends_were_written_and_without_long_commands() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rota.db");
         let mut store = Store::open(&path).unwrap();
         let command = Arc::new(vec![Text::from("x".repeat(100_000).as_str())]);
         let ask = Arc::new(Submit { command, name: Some("long".to_owned()), ..Submit::default() });
         store.transaction(|writer| writer.environment(&Arc::default())).unwrap();
-        let ends = [(1, Some(40)), (2, Some(10)), (3, None), (4, Some(30)), (5, Some(20))];
         let write = |writer: &mut crate::store::Writer<'_>| {
-            ends.iter().try_for_each(|(id, finished_ns)| writer.put_job(&ended(*id, &ask, *finished_ns)))
+            for (id, state) in [(1, JobState::Done), (2, JobState::Failed), (3, JobState::Waiting), (4, JobState::Cancelled)] {
+                writer.put_job(&job(id, &ask, state))?;
+            }
+            // The wall clock was set back between the second and the third end.
+            let ends =
+                [(10, 4, End::Cancelled, 30), (11, 3, End::Preempted, 40), (12, 2, End::Crashed, 50), (13, 1, End::Finished, 20)];
+            ends.into_iter().try_for_each(|(seq, job, end, wall_ns)| {
+                writer.event(seq, Stamp { at: seq, wall_ns }, &EventKind::Ended { job, end, report: RunReport::default() })
+            })
         };
         store.transaction(write).unwrap();
         let archive = Archive::open(&path, Access::Shared).unwrap();
-        let seen = |since_ns, newest_max| {
+        let seen = |after, until, newest_max| {
             let mut ids = Vec::new();
-            let each = |record: &JobRecord| {
+            let each = |seq, record: &JobRecord| {
                 assert_eq!((record.spec.ask.name.as_deref(), record.spec.ask.command.len()), (Some("long"), 0));
-                ids.push(record.id);
+                ids.push((seq, record.id));
             };
-            archive.ended_since(since_ns, newest_max, each).unwrap();
+            archive.ended(Ends { after, until }, newest_max, each).unwrap();
             ids
         };
-        assert_eq!(seen(None, 100), [2, 5, 4, 1]);
-        assert_eq!(seen(None, 2), [4, 1], "the newest teach");
-        assert_eq!(seen(Some(20), 100), [5, 4, 1]);
-        assert_eq!(seen(Some(41), 100), [] as [u64; 0]);
+        assert_eq!(seen(None, None, 100), [(10, 4), (12, 2), (13, 1)]);
+        assert_eq!(seen(None, None, 2), [(12, 2), (13, 1)], "the newest teach");
+        assert_eq!(seen(None, Some(12), 1), [(12, 2)]);
+        assert_eq!(seen(Some(10), None, 1), [(12, 2), (13, 1)]);
+        assert_eq!(seen(Some(13), None, 100), []);
     }
 }

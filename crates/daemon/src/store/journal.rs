@@ -88,6 +88,10 @@ pub struct RunReport {
     pub work_seconds: Option<f64>,
     /// Work of all runs that is kept, in nanoseconds on the reference GPU.
     pub kept_work_ns: Option<u64>,
+    /// How long the job ran for the work that it has now, in nanoseconds.
+    pub kept_run_ns: Option<u64>,
+    /// How long the job ran, in this run and in those before, for work that it lost with the end of this run, in nanoseconds.
+    pub lost_run_ns: u64,
     /// Whether the job saved its work and left as it was asked to.
     pub has_saved: bool,
     /// Whether the job was killed because it did not leave in time.
@@ -104,6 +108,14 @@ pub struct RunReport {
     pub peak_memory_mib: Option<u64>,
     /// Energy of all attempts.
     pub energy_joules: Option<f64>,
+}
+
+impl RunReport {
+    /// The part of the job's run time until now whose work it kept; `None` where the time is not known.
+    pub fn kept_part(&self) -> Option<f64> {
+        let kept_ns = self.kept_run_ns?;
+        Some(if self.lost_run_ns == 0 { 1.0 } else { kept_ns as f64 / (kept_ns as f64 + self.lost_run_ns as f64) })
+    }
 }
 
 /// Who caused an event, and what people are told about it.
@@ -220,7 +232,7 @@ pub fn detail(event: &QueueEvent) -> Value {
         EventKind::Ended { report, .. } => json!({
             "attempt": report.attempt, "exit_code": report.exit_code, "signal": report.signal, "reason": report.reason, "by": report.by,
             "seconds": report.ran_ns as f64 / 1e9, "gpus": report.gpus, "ended_at": report.ended_ns.map(crate::clock::rfc3339),
-            "work_seconds": report.work_seconds,
+            "work_seconds": report.work_seconds, "kept_part": report.kept_part(),
         }),
         EventKind::Held { note, .. } | EventKind::Released { note, .. } => json!({ "by": note.by }),
         EventKind::Overused { used_mib, given_mib, .. } => json!({ "used_mib": used_mib, "given_mib": given_mib }),
@@ -267,6 +279,8 @@ pub fn fold(before: Option<&JobRecord>, event: &QueueEvent, stamp: Stamp) -> Opt
         EventKind::Changed { note, .. } => record.memory_mib = note.memory_mib,
         EventKind::Leased { .. } => record.progress.is_leased = true,
         EventKind::Committed { step, checkpoint, .. } => {
+            let runs_ns = record.started_at.map_or(0, |started| stamp.at.saturating_sub(started));
+            record.progress.committed_run_ns = record.progress.run_time_ns() + runs_ns;
             (record.progress.step, record.progress.has_saved) = (Some(*step), true);
             record.progress.checkpoint = checkpoint.as_deref().map(str::to_owned);
         }
@@ -338,6 +352,7 @@ fn end_record(record: &mut JobRecord, end: End, report: &RunReport, stamp: Stamp
     if let Some(work_ns) = report.kept_work_ns {
         record.progress.work_ns = work_ns;
     }
+    record.progress.run_ns = report.kept_run_ns.or(record.progress.run_ns);
     let is_loss = end == End::Preempted && !record.progress.has_saved && !record.spec.ask.saves_progress;
     record.progress.losses += u32::from(is_loss);
     record.failures += u32::from(end == End::Retried);

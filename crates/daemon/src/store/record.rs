@@ -171,6 +171,12 @@ pub struct Progress {
     pub steps_told: Option<u64>,
     /// Work that is kept, in nanoseconds on the reference GPU.
     pub work_ns: u64,
+    /// How long the job ran for the work that it has, without its present run, in nanoseconds. `None` until a run of it has ended, and for
+    /// jobs that an earlier version of Rota ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_ns: Option<u64>,
+    /// The same at its last commit.
+    pub committed_run_ns: u64,
     /// How often the job saved its work and left as it was asked to.
     pub leaves: u32,
     /// How often all work of a run was lost because the job was stopped for others.
@@ -178,6 +184,13 @@ pub struct Progress {
     /// GPUs that the present run has beyond those it asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extras: Vec<ExtraGpu>,
+}
+
+impl Progress {
+    /// How long the job ran for the work that it has, without its present run, in nanoseconds. An earlier version of Rota kept only the work.
+    pub fn run_time_ns(&self) -> u64 {
+        self.run_ns.unwrap_or(self.work_ns)
+    }
 }
 
 impl JobRecord {

@@ -89,4 +89,6 @@ ALTER TABLE jobs ADD COLUMN group_place INTEGER;
 UPDATE jobs SET group_id = json_extract(spec, '$.membership.group'), group_place = json_extract(spec, '$.membership.place')
   WHERE CASE WHEN json_valid(spec) THEN json_extract(spec, '$.membership.group') END IS NOT NULL;
 CREATE INDEX jobs_of_group ON jobs(group_id, group_place) WHERE group_id IS NOT NULL;
+", "
+CREATE INDEX events_of_ends ON events(seq) WHERE kind IN ('finished','failed','cancelled','lost');
 "];

@@ -1,7 +1,8 @@
 //! Following the jobs of a snapshot: tells the history when a job begins to run, gets to a further step, or ends.
 //!
 //! What a job has behind it is measured in seconds on its best GPU type, so that slow GPUs do not make jobs look long. Nothing is
-//! learned from a job that never ran, and nothing of a job's length is read before it has ended.
+//! learned from a job that never ran, and nothing of a job's length is read before it has ended. A job that others ended teaches how far
+//! it got, and no end. A claim teaches nothing.
 
 use super::steps::{STEPS, end_seconds, step_of};
 use super::{Belief, History, JobTraits, Lineage};
@@ -25,7 +26,7 @@ pub struct Tracker {
     crossings: BinaryHeap<Reverse<(Time, JobId)>>,
     /// Running jobs that got to a further step in the last look.
     crossed: Vec<JobId>,
-    /// Jobs that ran and were over at the last look, and the seconds that they had behind them; none in a forecast.
+    /// Jobs that ran and had ended by themselves at the last look, and the seconds that they had behind them; none in a forecast.
     #[serde(skip)]
     ended: Vec<(JobId, f64)>,
     /// Whether jobs teach nothing any more, because what happens is only a forecast.
@@ -187,16 +188,16 @@ impl Tracker {
         // A job may have been started and have ended between two looks.
         let ran = track.runs || starts > track.starts;
         // A failed attempt that is tried again begins from nothing: its end counts, and then the next beginning.
-        let has_ended = ran && (phase.is_over() || failures > track.failures);
-        let attained = if has_ended { track.attained_at_end(view) } else { attained_seconds(view) };
+        let has_left = ran && (phase.is_over() || failures > track.failures);
+        let attained = if has_left { track.attained_at_end(view) } else { attained_seconds(view) };
         let step = step_of(attained);
-        (next.attained_seconds, next.service) = (if has_ended { 0.0 } else { attained }, view.service());
-        if ran || next.runs {
-            next.reached = if has_ended { 0 } else { next.reached.max(step as u8 + 1) };
+        (next.attained_seconds, next.service) = (if has_left { 0.0 } else { attained }, view.service());
+        if (ran || next.runs) && !view.job.is_claim {
+            next.reached = if has_left { 0 } else { next.reached.max(step as u8 + 1) };
             if !self.is_closed {
-                self.learn(&track, step, has_ended);
+                self.learn(&track, step, has_left && !view.state.was_cut_off);
             }
-            if has_ended && phase.is_over() && !self.is_closed {
+            if phase.is_over() && has_left && !view.state.was_cut_off && !self.is_closed {
                 self.ended.push((view.id(), attained));
             }
         }
@@ -265,7 +266,7 @@ impl Tracker {
         &self.crossed
     }
 
-    /// Jobs that ran and that the last look found to be over, and the seconds that they had behind them; none in a forecast.
+    /// Jobs that ran and that the last look found to have ended by themselves, and the seconds that they had behind them; none in a forecast.
     pub fn ended(&self) -> &[(JobId, f64)] {
         &self.ended
     }
@@ -303,5 +304,65 @@ impl Tracker {
     /// How much was learned so far; changes with everything learned.
     pub fn version(&self) -> u64 {
         self.history.version()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rota_core::bind::BadJobs;
+    use rota_core::{Bound, Cluster, Durations, Job, JobState, MilliGpu, RestartCosts, ThroughputTable, Workload};
+
+    /// A look at jobs that have all changed.
+    fn look(tracker: &mut Tracker, bound: &Bound, states: &[JobState], second: u64) {
+        let changed = (0..states.len()).map(JobId::from_index).collect::<Vec<_>>();
+        tracker.follow(&Snapshot {
+            now: Time(second * 1_000_000_000),
+            round: None,
+            is_tick: false,
+            bound,
+            states,
+            nodes_up: &[true],
+            gpu_busy: &[Span::ZERO; 3],
+            outside: &[],
+            outside_changes: 0,
+            restart_cost: Span::ZERO,
+            restart_costs: &RestartCosts::default(),
+            min_run: Span::ZERO,
+            min_run_restarts: None,
+            speed_changes: 0,
+            durations: Durations::Hidden,
+            changed: &changed,
+            lengths: &[],
+            repaced: &[],
+        });
+    }
+
+    #[test]
+    fn a_job_that_others_ended_teaches_how_far_it_got_and_a_claim_teaches_nothing() {
+        let mut workload = Workload::new("ends");
+        let plain = Job { share: MilliGpu::WHOLE, ..Job::new(Time::ZERO, Span::from_whole_seconds(100)) };
+        workload.push(plain.clone());
+        workload.push(plain.clone());
+        workload.push(Job { is_claim: true, ..plain });
+        workload.finish();
+        let cluster = Cluster::from_spec("gpu:3", 8).unwrap();
+        let bound = Bound::new(workload, cluster, &ThroughputTable::default(), BadJobs::Refuse).unwrap();
+        let runs = JobState { phase: Phase::Running, starts: 1, speed: 1.0, ..JobState::default() };
+        let mut tracker = Tracker::default();
+        look(&mut tracker, &bound, &[runs.clone(), runs.clone(), runs], 0);
+        let service = Span::from_whole_seconds(15);
+        let ended = JobState { phase: Phase::Failed, starts: 1, speed: 1.0, service, ..JobState::default() };
+        let cut_off = JobState { was_cut_off: true, ..ended.clone() };
+        look(&mut tracker, &bound, &[ended.clone(), cut_off, ended], 15);
+        assert_eq!(tracker.ended(), [(JobId(0), 15.0)]);
+        let mut expected = History::default();
+        let traits = JobTraits::of(bound.job(JobId(0)), &bound.names, 1.0);
+        expected.ran(&traits, 15.0, true);
+        expected.ran(&traits, 15.0, false);
+        let lineage = expected.lineage(&traits);
+        assert_eq!(tracker.history().ended(), 1);
+        assert_eq!(tracker.history().belief(&lineage), expected.belief(&lineage));
+        assert_eq!(tracker.taught_by_ended().belief(&lineage), expected.belief(&lineage), "it is over");
     }
 }

@@ -10,8 +10,8 @@ use crate::whatif::words::counted;
 use anyhow::Context;
 use rota_core::bind::BadJobs;
 use rota_core::{Bound, GpuTypeId, Span, ThroughputTable, Time};
-use rota_daemon::Replay;
 use rota_daemon::api::{GpuSample, History, Job, Status, Usage};
+use rota_daemon::{Outside, Replay};
 use rota_report::{Gauges, LivePage, Origin, Reading, Recorder, RecorderOptions, Run, RunMeta};
 
 /// Writes the past as a trace.
@@ -30,7 +30,7 @@ pub fn history(args: &HistoryArgs) -> anyhow::Result<()> {
         if is_toml { rota_trace::write_toml(&story.workload, file) } else { rota_trace::write_csv(&story.workload, file) }
             .map_err(anyhow::Error::from)
     })?;
-    for remark in &story.left_out {
+    for remark in story.left_out.iter().chain(&story.not_held(Outside::Ignored)) {
         output::remark(remark);
     }
     let spec = story.cluster.types.iter().enumerate().map(|(index, kind)| {

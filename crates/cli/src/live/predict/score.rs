@@ -7,6 +7,7 @@ use crate::live::past;
 use crate::output;
 use crate::whatif::out_file::OutFile;
 use rota_core::{Bound, Span, ThroughputTable, Time};
+use rota_daemon::Outside;
 use rota_daemon::api::Status;
 use rota_forecast::{Accuracy, ForecastOptions, Outcome, Score, ScoreOptions};
 use rota_sim::{Restart, SimOptions};
@@ -67,7 +68,7 @@ fn past_jobs(args: &PredictArgs) -> anyhow::Result<Past> {
     let client = Client::new(&args.state);
     let status: Status = client.get("/api/v1/status")?;
     let replay = past::replay(&client, None)?;
-    for left_out in &replay.left_out {
+    for left_out in replay.left_out.iter().chain(&replay.not_held(Outside::Ignored)) {
         output::remark(left_out);
     }
     let table = ThroughputTable::default();

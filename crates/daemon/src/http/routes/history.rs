@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -46,6 +47,8 @@ impl Site {
         let (first, last) = (records.first().map_or(0, |record| record.id), records.last().map_or(0, |record| record.id));
         let mut runs = archive.runs_of(first, last)?;
         let releases = archive.releases_of(first, last)?;
+        let awaited = records.iter().flat_map(|record| &record.spec.ask.after).map(|after| after.id).collect::<BTreeSet<_>>();
+        let ends = archive.ends_of(awaited)?;
         let from_s = records.iter().map(|record| record.submitted_ns).min().unwrap_or(0) / 1_000_000_000;
         let samples = archive.samples(from_s, crate::clock::wall_ns() / 1_000_000_000)?;
         let jobs = records.into_iter().map(|record| {
@@ -62,6 +65,13 @@ impl Site {
                 memory_mib,
                 steps: record.progress.steps_told.max(record.progress.step),
                 released_at_ns: releases.get(&record.id).copied().filter(|at| first_start.is_none_or(|start| *at <= start)),
+                awaited_ends_ns: record
+                    .spec
+                    .ask
+                    .after
+                    .iter()
+                    .filter_map(|after| Some((after.id, *ends.get(&after.id)?)))
+                    .collect(),
                 runs,
             }
         });

@@ -8,6 +8,7 @@ use crate::queue::commit::Durability;
 use crate::queue::executor_events::UNREADABLE;
 use crate::queue::gavel_ends::end_of_gavel_run;
 use crate::queue::leases::work_lost;
+use crate::queue::runs::run_times::{kept_and_lost, run_time};
 use crate::queue::world::LiveWorld;
 use crate::store::journal::{Note, RunReport, fold};
 use crate::store::record::JobRecord;
@@ -69,8 +70,11 @@ impl<P: Platform> LiveWorld<P> {
             entries.extend(self.progress_of_run(&record));
             entries.extend(self.speeds_of_run(&record, state));
             entries.extend(report.is_overdue.then(|| work_lost(id)));
-            if let Some((row, job)) = self.row(id).and_then(|row| Some((row, state.jobs.get(row.index())?))) {
-                let now = self.platform.now();
+            let (now, known) = (self.platform.now(), self.row(id).and_then(|row| Some((row, state.jobs.get(row.index())?))));
+            let run_ns = run_time(&record, &outcome, known.map(|(_, job)| job), now);
+            let (kept_ns, lost_ns) = kept_and_lost(&record, end, &report, run_ns);
+            (report.kept_run_ns, report.lost_run_ns) = (Some(kept_ns), lost_ns);
+            if let Some((row, job)) = known {
                 report.work_seconds = Some(work_done(job, now).minus(job.done_before).seconds());
                 report.kept_work_ns = Some(kept_work(&record, job, end, now).0);
                 let held = now.since(job.since + job.overhead);

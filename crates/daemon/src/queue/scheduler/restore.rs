@@ -25,8 +25,8 @@ type Image = (Vec<u64>, Vec<u8>, Pending);
 /// Something that happened since an image was made.
 enum Since {
     Event(Event),
-    /// A policy was set, at that moment of the wall clock.
-    Policy(String, i64),
+    /// A policy was set, by this event.
+    Policy(String, u64),
 }
 
 impl<P: Platform> LiveWorld<P> {
@@ -42,18 +42,18 @@ impl<P: Platform> LiveWorld<P> {
             for step in since {
                 match step {
                     Since::Event(event) => session.replay(&event),
-                    Since::Policy(policy, wall_ns) => begin_policy(&mut session, &policy, wall_ns)?,
+                    Since::Policy(policy, seq) => begin_policy(&mut session, &policy, Some(seq))?,
                 }
             }
             session
         } else {
             let mut engine = self.engine_anew()?;
-            self.teach(&mut engine, i64::MAX);
+            self.teach(&mut engine, None);
             Session::new(engine, self)
         };
         if session.engine.policy() != session.world.switches.policy {
             let policy = session.world.switches.policy.clone();
-            begin_policy(&mut session, &policy, i64::MAX)?;
+            begin_policy(&mut session, &policy, None)?;
         }
         let mut events = Vec::new();
         session.world.find_astray(&session.engine.state, &mut events);
@@ -105,9 +105,9 @@ impl<P: Platform> LiveWorld<P> {
         let mut rows = Rows::new(ids);
         let translator = Translator { machine: &self.devices.machine, estimates: &self.memory.estimates };
         let mut since = Vec::new();
-        for (_, stamp, event) in self.journal.store.journal_after(seq).ok()? {
+        for (seq, stamp, event) in self.journal.store.journal_after(seq).ok()? {
             if let EventKind::PolicySet { policy, .. } = &event {
-                since.push(Since::Policy(policy.to_string(), stamp.wall_ns));
+                since.push(Since::Policy(policy.to_string(), seq));
                 continue;
             }
             let record = match &event {
@@ -145,12 +145,12 @@ impl<P: Platform> LiveWorld<P> {
         Ok(engine)
     }
 
-    /// The policy in force goes by what the jobs taught that had ended at a moment of the wall clock.
-    fn teach(&mut self, engine: &mut Engine, until_ns: i64) {
+    /// The policy in force goes by what the jobs taught whose ends were written up to an event, or to this day.
+    fn teach(&mut self, engine: &mut Engine, until: Option<u64>) {
         if engine.classes_learned().is_none() {
             return;
         }
-        match history_until(&self.journal.store, until_ns) {
+        match history_until(&self.journal.store, until) {
             Ok(history) => engine.teach(&history),
             Err(error) => {
                 let text = format!("the policy begins without what earlier jobs taught, because they cannot be read: {error}");
@@ -306,17 +306,17 @@ pub(crate) fn take_inventory<P: Platform>(session: &mut Session<LiveWorld<P>>) -
 
 /// Another policy decides from now on.
 pub(crate) fn set_policy<P: Platform>(session: &mut Session<LiveWorld<P>>, policy: &str) -> Result<(), String> {
-    begin_policy(session, policy, i64::MAX)?;
+    begin_policy(session, policy, None)?;
     // Jobs that end from now on must not teach a second time after a restart.
     save_image(session);
     Ok(())
 }
 
-/// Another policy decides from now on. It knows what the jobs taught that had ended at a moment of the wall clock.
-fn begin_policy<P: Platform>(session: &mut Session<LiveWorld<P>>, policy: &str, until_ns: i64) -> Result<(), String> {
+/// Another policy decides from now on. It knows what the jobs taught whose ends were written up to an event, or to this day.
+fn begin_policy<P: Platform>(session: &mut Session<LiveWorld<P>>, policy: &str, until: Option<u64>) -> Result<(), String> {
     let configured = session.world.registry.build(policy).map_err(|error| error.to_string())?;
     session.engine.set_policy(configured);
-    session.world.teach(&mut session.engine, until_ns);
+    session.world.teach(&mut session.engine, until);
     session.world.pace.wants_decision = true;
     Ok(())
 }
@@ -325,7 +325,7 @@ fn begin_policy<P: Platform>(session: &mut Session<LiveWorld<P>>, policy: &str, 
 pub(crate) fn keep_up<P: Platform>(session: &mut Session<LiveWorld<P>>) {
     // Users who give each job a name of its own make classes without end: the newest jobs teach again from the beginning.
     if session.engine.classes_learned().is_some_and(|classes| classes > CLASSES_MAX) {
-        session.world.teach(&mut session.engine, i64::MAX);
+        session.world.teach(&mut session.engine, None);
     }
     save_image(session);
 }

@@ -184,6 +184,7 @@ impl Translator<'_> {
             saves_progress: ask.saves_progress,
             only: only.into(),
             any_type,
+            is_claim: record.is_claim(),
             deadline: ask.deadline.as_deref().and_then(|text| deadline(text, stamp)),
             ..Job::new(Time(record.arrived_at), seconds(believed))
         };

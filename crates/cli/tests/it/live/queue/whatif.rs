@@ -120,3 +120,37 @@ fn running_held_and_ended_jobs_have_no_counterfactuals() {
     until("it is over", || daemon.state_of(held) == "cancelled");
     assert_eq!(changes(&daemon.explain(held)), []);
 }
+
+#[test]
+fn a_job_that_lost_its_work_is_repeated_with_its_true_length() {
+    let daemon = Daemon::configured("a100:1", "policy = 'srtf'\n[jobs]\nmin_run_seconds = 0.2\n");
+    let long = daemon.shell(&["--preemptible", "--estimate", "4s"], "sleep 4");
+    daemon.until_state(long, "running");
+    let last = daemon.shell(&["--estimate", "60s"], "sleep 0.1");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let short = daemon.shell(&["--estimate", "0.5s"], "sleep 0.5");
+    daemon.wait(&[long, last, short]);
+    assert_eq!(daemon.show(long)["preemptions"], 1);
+    let said = daemon.json(&["whatif", "--policy", "srtf", "--json"]);
+    let error = said["fidelity"]["error_of_waits"].as_f64().unwrap();
+    assert!(error < 0.15, "the last job waited for 6.5 s, two of them for work that was lost: {said:#}");
+}
+
+#[test]
+fn a_job_that_waited_for_one_that_never_started_waits_as_long_in_the_replay() {
+    let daemon = Daemon::start("a100:1");
+    let held = daemon.shell(&["--hold"], "true");
+    let other = daemon.shell(&["--after", &format!("{held}:any")], "sleep 0.1");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    daemon.ok(&["cancel", &held.to_string()]);
+    daemon.wait(&[other]);
+    let said = daemon.json(&["whatif", "--policy", "fcfs", "--json"]);
+    let fidelity = &said["fidelity"];
+    assert_eq!(fidelity["jobs"], 1, "{said:#}");
+    assert!(fidelity["wait_mean_replayed_s"].as_f64().unwrap() > 1.5, "{said:#}");
+    assert!(fidelity["error_of_waits"].as_f64().unwrap() < 0.1, "{said:#}");
+    // Where no job can be held it is said.
+    let exported = daemon.rota(&["history", "export", "-o", daemon.file("past.csv").to_str().unwrap()]);
+    let told = String::from_utf8(exported.stderr).unwrap();
+    assert!(told.contains("1 job waited for jobs that are not in this past"), "{told}");
+}
