@@ -94,6 +94,12 @@ pub struct Job {
     pub gpu_indices: Option<Vec<u32>>,
     pub gpu_uuids: Option<Vec<String>>,
     pub gpu_types: Vec<String>,
+    /// Numbers of the only GPUs that the job may have, if it named them.
+    #[serde(default)]
+    pub gpu_ids: Vec<u32>,
+    /// Whether the GPUs of the job may be of several types.
+    #[serde(default)]
+    pub any_type: bool,
     pub memory_mib: Option<u32>,
     pub peak_memory_mib: Option<u64>,
     /// The class that the job's memory is learned under, if it is.
