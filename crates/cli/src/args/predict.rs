@@ -65,9 +65,9 @@ pub struct PredictArgs {
     /// With --cluster: GPUs on each node
     #[arg(long, value_name = "N", default_value_t = 8, requires = "cluster", value_parser = clap::value_parser!(u32).range(1..))]
     pub gpus_per_node: u32,
-    /// With --score: what a job loses whenever it is started again
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "score", value_parser = seconds)]
-    pub restart_cost: f64,
+    /// With --score: what a job loses whenever it is started again. If not given, the daemon's setting, or 0 for a trace
+    #[arg(long, value_name = "SECONDS", requires = "score", value_parser = seconds)]
+    pub restart_cost: Option<f64>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
