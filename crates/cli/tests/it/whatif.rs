@@ -417,3 +417,16 @@ fn a_deadline_moves_with_the_arrival_of_its_job() {
     // It comes after 2,000 s and ends after 2,100 s; it is due after 2,150 s.
     assert_eq!(missed("arrivals x 0.5"), Some(0), "{said:#}");
 }
+
+#[test]
+fn a_note_that_is_true_of_several_alternatives_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = "arrival_s,duration_s,gpus,memory_mib\n0,1000,1,30000\n1,10,1,30000\n";
+    let given = trace(folder.path(), rows, "a100:1");
+    let together = ["--policy", "srtf", "--policy", "fcfs", "--sharing", "on", "--together", "--json"];
+    let said: Value = json(&words(&given, &together));
+    let notes = said["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect::<Vec<_>>();
+    let shared = notes.iter().filter(|note| note.starts_with("GPUs shared by memory: ")).count();
+    assert_eq!(shared, 1, "{notes:#?}");
+    assert!(notes.iter().any(|note| note.contains("jobs are stopped for others 1 time, and")), "{notes:#?}");
+}
