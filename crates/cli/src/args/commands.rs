@@ -5,9 +5,9 @@ use super::{
     WhatIfArgs,
 };
 use crate::live::args::{
-    BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DemoArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs,
-    LogsArgs, NodeArgs, NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs,
-    RestoreArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs, WaitArgs, WorkerArgs, verb_examples,
+    BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DemoArgs, DoctorArgs, DownArgs, DrainArgs, ExplainArgs, HistoryArgs, JobArgs,
+    JobsArgs, LogsArgs, NodeArgs, NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs,
+    ReportArgs, RestoreArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs, WaitArgs, WorkerArgs, verb_examples,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -142,7 +142,7 @@ pub enum Command {
     /// Show one job in full
     Show(JobArgs),
     /// Say why a job waits, with numbers
-    Explain(JobArgs),
+    Explain(ExplainArgs),
     /// Say when waiting jobs are expected to start
     Predict(PredictArgs),
     /// Show a job's output

@@ -19,7 +19,7 @@ fn job_number(text: &str) -> Result<u64, String> {
 Examples:
   rota predict                          when each waiting job is expected to start
   rota predict 17                       the same for one job
-  rota predict --score                  how good they would have been for this site's own jobs
+  rota predict --score                  how good predictions would have been for past jobs
   rota predict --score --trace jobs.csv --cluster a100:8 --policy fcfs    the same for a trace")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct PredictArgs {
