@@ -251,6 +251,17 @@ mod tests {
         assert!(help.contains("Change jobs:\n  cancel       Cancel jobs. Cancelling again kills them immediately"), "{help}");
     }
 
+    #[test]
+    fn commands_about_predictions_have_examples_and_ask_for_what_they_take() {
+        let mut whole = Cli::command();
+        let mut help_of = |name: &str| whole.find_subcommand_mut(name).unwrap().render_help().to_string();
+        for name in ["predict", "explain", "whatif", "submit"] {
+            assert!(help_of(name).contains("\nExamples:\n  rota "), "{name}");
+        }
+        assert!(!help_of("explain").contains("group"), "one job alone can be explained: {}", help_of("explain"));
+        assert!(help_of("submit").contains("rota submit --dry-run "), "{}", help_of("submit"));
+    }
+
     /// All commands below this one, with their names in full.
     fn all_below(command: &clap::Command, path: &str, found: &mut Vec<(String, String)>) {
         let help = command.get_after_help().map_or_else(String::new, ToString::to_string);
