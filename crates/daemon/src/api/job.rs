@@ -68,6 +68,7 @@ impl JobState {
 
 /// A job as its users see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[expect(missing_docs, reason = "the names are the documentation: they are fixed by the interface")]
 pub struct Job {
     pub id: u64,
