@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { Job, Prediction, TimelineGpu } from "../src/api/contract";
+import type { Gpu, Job, Prediction, TimelineGpu } from "../src/api/contract";
 import { found } from "../src/logic/commands";
-import { plansByGpu, restOf, turnedOut, waitingPlans } from "../src/logic/planned";
+import { openGpus, plansByGpu, restOf, turnedOut, waitingPlans } from "../src/logic/planned";
 import { relativeTicks, shortSpan } from "../src/logic/ticks";
 import { fittedTo } from "../src/logic/view";
 
@@ -43,6 +43,44 @@ test("running jobs go on until their expected end, and waiting jobs follow on th
       }
     }
   }
+});
+
+/** Four GPUs of two types, and when the first two fall free. */
+const mixed: TimelineGpu[] = ["a100", "a100", "t4", "t4"].map((type, index) => ({ uuid: `g${index}`, index, name: type, type }));
+const busy = (seconds: number[]) =>
+  seconds.map((finish, index) => ({ job: 90 + index, gpus: [`g${index}`], start: NOW, finish: NOW + 1000 * finish }) as never);
+const placed = (more: Partial<Job>, seconds: number[], start = 5) =>
+  waitingPlans(mixed, [job(1, more)], [said(1, start, start + 60)], busy(seconds), NOW).map((plan) => plan.gpus);
+
+test("a gang is drawn on GPUs of one type, unless it may span types", () => {
+  const gang = { gpus_requested: 2 };
+  expect(placed(gang, [0, 50, 10, 60])).toEqual([["g0", "g1"]]);
+  expect(placed({ ...gang, any_type: true }, [0, 50, 10, 60])).toEqual([["g0", "g2"]]);
+  // One type is preferred where its GPUs are free in time.
+  expect(placed({ ...gang, any_type: true }, [0, 50, 10, 60], 55)).toEqual([["g0", "g1"]]);
+  expect(placed({ gpus_requested: 3 }, [])).toEqual([]);
+  expect(placed({ gpus_requested: 3, any_type: true }, [])).toEqual([["g0", "g1", "g2"]]);
+});
+
+test("a job that names its GPUs is drawn on these", () => {
+  expect(placed({ gpu_ids: [3] }, [])).toEqual([["g3"]]);
+  expect(placed({ gpu_ids: [1, 2], gpus_requested: 2 }, [])).toEqual([["g1", "g2"]]);
+  expect(placed({ gpu_ids: [0, 1], gpu_types: ["t4"] }, [])).toEqual([]);
+});
+
+test("a gang is not drawn on parts of GPUs", () => {
+  const parts = mixed.map((gpu, index) => ({ ...gpu, type: index < 2 ? "a100-mig-1g.10gb" : "a100" }));
+  const plans = waitingPlans(parts, [job(1, {}), job(2, { gpus_requested: 2 })], [said(1, 1, 9), said(2, 1, 9)], [], NOW);
+  expect(plans.map((plan) => plan.gpus)).toEqual([["g0"], ["g2", "g3"]]);
+});
+
+test("nothing is drawn on GPUs that get no jobs", () => {
+  const states: Gpu["state"][] = ["drained", "lost", "full"];
+  const machine = states.map((state, index) => ({ uuid: `g${index}`, state }) as Gpu);
+  // The last GPU of the timeline is not in the machine any more.
+  expect(openGpus(mixed, machine).map((gpu) => gpu.uuid)).toEqual(["g2"]);
+  expect(openGpus(mixed, [{ uuid: "g1", state: "stranger" } as Gpu, { uuid: "g0", state: "shared" } as Gpu])).toEqual([mixed[0]]);
+  expect(openGpus(mixed, undefined)).toEqual(mixed);
 });
 
 test("a young queue fills the chart, an old one keeps its span", () => {

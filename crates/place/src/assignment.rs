@@ -15,9 +15,25 @@ struct Coming {
     was_spread: bool,
 }
 
+/// Whether some gangs are slower when they are spread over nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spreading {
+    /// A gang is as fast on several nodes as on one.
+    #[default]
+    Free,
+    /// Some gangs are slower on several nodes.
+    Slows,
+}
+
 /// Carries out the wish in its order. Who is on its type, with the partner it should have, stays; a job whose gang does not fit there
 /// now (in pieces, or for the nodes it may be spread over) waits.
-pub fn fill(draft: &mut Draft<'_>, wanted: &[(JobId, Option<GpuTypeId>)], pairs: &[(JobId, JobId)], preempt: Preempt) {
+pub fn fill(
+    draft: &mut Draft<'_>,
+    wanted: &[(JobId, Option<GpuTypeId>)],
+    pairs: &[(JobId, JobId)],
+    preempt: Preempt,
+    spreading: Spreading,
+) {
     let snapshot = draft.snapshot;
     let on_type = |&(job, gpu_type): &(JobId, Option<GpuTypeId>)| gpu_type.is_some() && snapshot.type_now(job) == gpu_type;
     let mut stays = wanted.iter().map(on_type).collect::<Vec<_>>();
@@ -43,7 +59,7 @@ pub fn fill(draft: &mut Draft<'_>, wanted: &[(JobId, Option<GpuTypeId>)], pairs:
     });
     let coming = coming.collect::<Vec<_>>();
     let may_move = preempt != Preempt::Never && !snapshot.is_within_round();
-    if may_move && snapshot.bound.classes.iter().any(|class| class.spread_part.is_some()) {
+    if may_move && spreading == Spreading::Slows {
         let staying = wanted.iter().zip(&stays).filter(|(_, stays)| **stays).map(|(&(job, _), _)| job).collect::<Vec<_>>();
         start_whole(draft, coming, &staying);
     } else {

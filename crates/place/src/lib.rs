@@ -19,6 +19,7 @@ pub mod queue;
 pub mod releases;
 pub mod together;
 
+use assignment::Spreading;
 use conservative::Promises;
 use draft::{Draft, TypeOrder};
 use pool::Pool;
@@ -39,6 +40,11 @@ pub struct Placer {
     lengths: Vec<Option<Span>>,
     /// Jobs named in the last plan: whether the world carried it out shows in their phase.
     planned: Vec<JobId>,
+    /// How many classes of jobs were looked at, and what they say of gangs that are spread.
+    #[serde(skip)]
+    classes: usize,
+    #[serde(skip)]
+    spreading: Spreading,
 }
 
 impl Placer {
@@ -52,6 +58,8 @@ impl Placer {
             type_orders: Vec::new(),
             lengths: Vec::new(),
             planned: Vec::new(),
+            classes: 0,
+            spreading: Spreading::Free,
         }
     }
 
@@ -76,6 +84,10 @@ impl Placer {
         for shape in &snapshot.bound.shapes[self.type_orders.len()..] {
             self.type_orders.push(draft::type_order(shape, &snapshot.bound.speeds[shape.speeds as usize]));
         }
+        if snapshot.bound.classes[self.classes..].iter().any(|class| class.spread_part.is_some()) {
+            self.spreading = Spreading::Slows;
+        }
+        self.classes = snapshot.bound.classes.len();
         match &target.wish {
             Wish::Order { ranks, rule, lengths } if lengths.is_empty() && self.lengths.is_empty() => {
                 self.plan_order(snapshot, pool, ranks, rule, lengths)
@@ -96,7 +108,7 @@ impl Placer {
             Wish::Nothing => Plan::default(),
             Wish::Assignment { types, pairs, preempt } => {
                 let mut draft = Draft::new(*snapshot, pool, &self.type_orders, self.score, &mut self.stream);
-                assignment::fill(&mut draft, types, pairs, *preempt);
+                assignment::fill(&mut draft, types, pairs, *preempt, self.spreading);
                 draft.into_plan()
             }
         }

@@ -291,7 +291,11 @@ fn more_foreign_formats_name_their_own_columns() {
             "w.csv:1: the file does not say how long jobs run; add a column `duration` (seconds on `num_replicas` GPUs; or `steps`, with a throughput table that knows the applications)",
         ),
         ("j.swf", samples::SWF.replace(" 100 4 ", " abc 4 "), "j.swf:4: run time: `abc` is not a number of seconds"),
-        ("j.swf", samples::SWF.replace(" 1 0 5 100", " 1 0 -500 100"), "j.swf:4: wait time: `-500` is out of range: give seconds from 0 to 3155760000 (100 years)"),
+        (
+            "j.swf",
+            samples::SWF.replace(" 1 0 5 100", " 1 0 -500 100"),
+            "j.swf:4: wait time: `-500` is out of range: give seconds from 0 to 3155760000 (100 years)",
+        ),
         ("j.swf", samples::SWF.replace(" 8 200 -1 ", " 8 200 "), "j.swf:4: has 17 columns where 18 belong"),
         ("s.txt", samples::SACCT.replace("gpu=2,mem", "gpu=two,mem"), "s.txt:2: AllocTRES: `two` is not a whole number of GPUs"),
         (

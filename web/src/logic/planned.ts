@@ -1,7 +1,7 @@
 // What is expected to the right of now: waiting jobs at the starts that the daemon predicts, running jobs until their expected ends.
 // The daemon says when a job starts and not on which GPUs; the GPUs here are those that are free first among those it may have.
 
-import type { EarlierPredictions, Job, Prediction, TimelineBar, TimelineGpu } from "../api/contract";
+import type { EarlierPredictions, Gpu, Job, Prediction, TimelineBar, TimelineGpu } from "../api/contract";
 import { RUNS } from "../api/contract";
 import { duration } from "./format";
 
@@ -56,7 +56,39 @@ export function turnedOut(earlier: EarlierPredictions): string {
   return `${jobs}, and half of them within ${duration(earlier.error_median_s)} of the expected one.`;
 }
 
-/** Waiting jobs, each on the GPUs that are free first. */
+/** GPUs that get no jobs as they are now. */
+const CLOSED: readonly Gpu["state"][] = ["drained", "lost", "stranger"];
+
+/** Of the GPUs on the timeline, those that can get jobs; all of them while nothing is known of the machine. */
+export function openGpus(gpus: readonly TimelineGpu[], machine: readonly Gpu[] | undefined): readonly TimelineGpu[] {
+  if (!machine) return gpus;
+  const open = new Set(machine.filter((gpu) => !CLOSED.includes(gpu.state)).map((gpu) => gpu.uuid));
+  return gpus.filter((gpu) => open.has(gpu.uuid));
+}
+
+/** Whether a job may have a GPU. A part of a GPU is for jobs that need no other GPU. */
+function mayHave(job: Job, gpu: TimelineGpu): boolean {
+  if (job.gpu_ids?.length && !job.gpu_ids.includes(gpu.index)) return false;
+  if (job.gpus_requested > 1 && gpu.type.includes("-mig-")) return false;
+  return job.gpu_types.length === 0 || job.gpu_types.includes(gpu.type);
+}
+
+/** The GPUs for a job that are free first: of one type, unless the job may span types and has to wait longer for those of one. */
+function freeFirst(job: Job, gpus: readonly TimelineGpu[], freeAt: ReadonlyMap<string, number>, start: number) {
+  const freeOf = (gpu: TimelineGpu) => freeAt.get(gpu.uuid) ?? 0;
+  const usable = gpus.filter((gpu) => mayHave(job, gpu)).sort((a, b) => freeOf(a) - freeOf(b) || a.index - b.index);
+  const choices = [...new Set(usable.map((gpu) => gpu.type))].map((type) => usable.filter((gpu) => gpu.type === type));
+  // A job that names its GPUs means these, whatever their types.
+  if (job.any_type || job.gpu_ids?.length) choices.push(usable);
+  const readyAt = (chosen: readonly TimelineGpu[]) => Math.max(start, ...chosen.map(freeOf));
+  return choices
+    .filter((choice) => choice.length >= job.gpus_requested)
+    .map((choice) => choice.slice(0, job.gpus_requested))
+    .sort((a, b) => readyAt(a) - readyAt(b))
+    .at(0);
+}
+
+/** Waiting jobs, each on the GPUs that are free first. `gpus` are those that can get jobs. */
 export function waitingPlans(
   gpus: readonly TimelineGpu[],
   jobs: readonly Job[],
@@ -74,11 +106,8 @@ export function waitingPlans(
     if (!job || Number.isNaN(start) || job.gpus_requested === 0) continue;
     const end = ms(said.end_p50);
     const finish = end > start ? end : start + Math.max(UNKNOWN_MIN_MS, (start - now) * UNKNOWN_PART);
-    const usable = gpus
-      .filter((gpu) => job.gpu_types.length === 0 || job.gpu_types.includes(gpu.type))
-      .sort((a, b) => (freeAt.get(a.uuid) ?? 0) - (freeAt.get(b.uuid) ?? 0) || a.index - b.index)
-      .slice(0, job.gpus_requested);
-    if (usable.length < job.gpus_requested) continue;
+    const usable = freeFirst(job, gpus, freeAt, start);
+    if (!usable) continue;
     for (const gpu of usable) freeAt.set(gpu.uuid, Math.max(freeAt.get(gpu.uuid) ?? 0, finish));
     // The daemon knows better than an estimate when a GPU is free: what was there before ends when a job takes all of it.
     if (!job.share) endBefore([...rest, ...plans], usable, start);

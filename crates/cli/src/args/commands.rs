@@ -5,9 +5,9 @@ use super::{
     WhatIfArgs,
 };
 use crate::live::args::{
-    BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DemoArgs, DoctorArgs, DownArgs, DrainArgs, HistoryArgs, JobArgs, JobsArgs,
-    LogsArgs, NodeArgs, NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs, ReportArgs,
-    RestoreArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs, WaitArgs, WorkerArgs, verb_examples,
+    BackupArgs, BatchArgs, ClaimArgs, ConfigArgs, DemoArgs, DoctorArgs, DownArgs, DrainArgs, ExplainArgs, HistoryArgs, JobArgs,
+    JobsArgs, LogsArgs, NodeArgs, NotifyArgs, PlainArgs, PolicyArgs, PriorityArgs, ProfilesArgs, QueueArgs, RecordArgs,
+    ReportArgs, RestoreArgs, SubmitArgs, TokenArgs, TopArgs, UpArgs, WaitArgs, WorkerArgs, verb_examples,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -142,7 +142,7 @@ pub enum Command {
     /// Show one job in full
     Show(JobArgs),
     /// Say why a job waits, with numbers
-    Explain(JobArgs),
+    Explain(ExplainArgs),
     /// Say when waiting jobs are expected to start
     Predict(PredictArgs),
     /// Show a job's output
@@ -249,6 +249,17 @@ mod tests {
         assert_eq!(shown, listed);
         let help = by_topic(Cli::command()).render_help().to_string();
         assert!(help.contains("Change jobs:\n  cancel       Cancel jobs. Cancelling again kills them immediately"), "{help}");
+    }
+
+    #[test]
+    fn commands_about_predictions_have_examples_and_ask_for_what_they_take() {
+        let mut whole = Cli::command();
+        let mut help_of = |name: &str| whole.find_subcommand_mut(name).unwrap().render_help().to_string();
+        for name in ["predict", "explain", "whatif", "submit"] {
+            assert!(help_of(name).contains("\nExamples:\n  rota "), "{name}");
+        }
+        assert!(!help_of("explain").contains("group"), "one job alone can be explained: {}", help_of("explain"));
+        assert!(help_of("submit").contains("rota submit --dry-run "), "{}", help_of("submit"));
     }
 
     /// All commands below this one, with their names in full.

@@ -19,7 +19,7 @@ fn job_number(text: &str) -> Result<u64, String> {
 Examples:
   rota predict                          when each waiting job is expected to start
   rota predict 17                       the same for one job
-  rota predict --score                  how good they would have been for this site's own jobs
+  rota predict --score                  how good predictions would have been for past jobs
   rota predict --score --trace jobs.csv --cluster a100:8 --policy fcfs    the same for a trace")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct PredictArgs {
@@ -65,9 +65,9 @@ pub struct PredictArgs {
     /// With --cluster: GPUs on each node
     #[arg(long, value_name = "N", default_value_t = 8, requires = "cluster", value_parser = clap::value_parser!(u32).range(1..))]
     pub gpus_per_node: u32,
-    /// With --score: what a job loses whenever it is started again
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "score", value_parser = seconds)]
-    pub restart_cost: f64,
+    /// With --score: what a job loses whenever it is started again. If not given, the daemon's setting, or 0 for a trace
+    #[arg(long, value_name = "SECONDS", requires = "score", value_parser = seconds)]
+    pub restart_cost: Option<f64>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -68,10 +68,10 @@ pub struct WhatIfArgs {
     /// GPUs on each node of a cluster given as TYPE:COUNT, and on nodes that are added
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     pub gpus_per_node: u32,
-    /// What a job loses whenever it is started again; the daemon's setting if not given
+    /// What a job loses whenever it is started again. If not given, the daemon's setting, or 0 for a trace
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub restart_cost: Option<f64>,
-    /// Seed of everything random; the daemon's if not given
+    /// Seed of everything random. If not given, the daemon's, or 0 for a trace
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]

@@ -223,7 +223,10 @@ pub fn bind(past: &Past, alternative: &Alternative) -> anyhow::Result<Changed> {
         match change {
             Change::Arrivals(factor) => {
                 for job in &mut workload.jobs {
-                    job.arrival = Time((job.arrival.0 as f64 / factor).round() as u64);
+                    let arrival = Time((job.arrival.0 as f64 / factor).round() as u64);
+                    // A job that was due an hour after its arrival is still due an hour after it.
+                    job.deadline = job.deadline.map(|deadline| arrival + deadline.since(job.arrival));
+                    job.arrival = arrival;
                 }
             }
             Change::Sharing(SharingWord::Off) => {

@@ -3,6 +3,7 @@
 //! Its figures are those of the table. An alternative that leaves out jobs is never the answer: fewer jobs wait less.
 
 use super::Outcome;
+use super::intervals::Difference;
 use super::words::duration;
 
 /// The answer in a sentence, and in a second one what ran, if it is not recorded when jobs started.
@@ -20,33 +21,72 @@ fn best_of(outcomes: &[Outcome]) -> String {
     let Some(was) = base.summary.wait_mean_s else {
         return "No job of this past starts in the simulation, so that there is no wait to compare.".to_owned();
     };
-    let runs_every_job = |other: &&Outcome| other.jobs_left_out == 0;
-    if !others.is_empty() && !others.iter().any(|other| runs_every_job(&other)) {
-        return format!("Every alternative leaves out jobs, so that none is an answer; the mean wait was {}.", duration(was));
+    if was <= 0.0 {
+        return "No job waits in the simulated past, so that there is no wait to shorten.".to_owned();
     }
     let is_clear = |other: &&Outcome| other.wait_change.high_s.is_some_and(|high| high < 0.0);
-    let clear = others.iter().filter(runs_every_job).filter(is_clear);
-    let best = clear.filter_map(|other| Some((other, other.summary.wait_mean_s?))).min_by(|one, other| one.1.total_cmp(&other.1));
-    match best {
-        Some((best, mean)) => {
-            let interval = match (best.wait_change.low_s, best.wait_change.high_s) {
-                (Some(low), Some(high)) => format!("; between {} and {} less, with 95 %", duration(-high), duration(-low)),
-                _ => String::new(),
-            };
-            format!(
-                "{}: the mean wait would have been {} instead of {} ({:.0} % less{interval}).",
-                best.name,
-                duration(mean),
-                duration(was),
-                100.0 * (was - mean) / was.max(1e-9),
-            )
+    // A change that the figures do not show is none.
+    let mean_of = |other| shorter_mean(other, was).map(|mean| (other, mean));
+    let clear = others.iter().filter(|other| other.jobs_left_out == 0).filter(is_clear).filter_map(mean_of);
+    match clear.min_by(|one, other| one.1.total_cmp(&other.1)) {
+        Some((best, mean)) => format!(
+            "{}: the mean wait would have been {} instead of {} ({} less{}).",
+            best.name,
+            duration(mean),
+            duration(was),
+            percent((was - mean) / was),
+            interval(&best.wait_change),
+        ),
+        None => none_of(others, &duration(was)),
+    }
+}
+
+/// The mean wait of an alternative, if it is shown as another one than that of the past.
+fn shorter_mean(other: &Outcome, was: f64) -> Option<f64> {
+    other.summary.wait_mean_s.filter(|mean| *mean < was && duration(*mean) != duration(was))
+}
+
+/// A part in per cent. Only the whole is 100 %, and only nothing is 0 %.
+fn percent(part: f64) -> String {
+    let whole = (100.0 * part).round();
+    if part < 1.0 && !(1.0..=99.0).contains(&whole) {
+        format!("{:.1} %", (100.0 * part).clamp(0.1, 99.9))
+    } else {
+        format!("{whole} %")
+    }
+}
+
+/// By how much less jobs wait, with 95 %; nothing without an interval.
+fn interval(change: &Difference) -> String {
+    let Some((low, high)) = change.low_s.zip(change.high_s) else { return String::new() };
+    let (least, most) = (duration(-high), duration(-low));
+    if least == most {
+        format!("; about {least} less, with 95 %")
+    } else {
+        format!("; between {least} and {most} less, with 95 %")
+    }
+}
+
+/// Why none of the alternatives is the answer.
+fn none_of(others: &[Outcome], was: &str) -> String {
+    let leaves_out = |other: &Outcome| other.jobs_left_out > 0;
+    let is_unsure = |other: &Outcome| other.wait_change.high_s.is_none();
+    match others {
+        [] => format!("There is no alternative to compare; the mean wait was {was}."),
+        [one] if leaves_out(one) => format!("{} leaves out jobs, so that it is no answer; the mean wait was {was}.", one.name),
+        [one] if is_unsure(one) => {
+            format!("The past is too short to tell whether {} is better; the mean wait was {was}.", one.name)
         }
-        None if !others.is_empty() && others.iter().all(|other| other.wait_change.high_s.is_none()) => {
-            format!("The past is too short to tell which alternative is better; the mean wait was {}.", duration(was))
+        [one] => format!("{} would not clearly have shortened the mean wait of {was}.", one.name),
+        _ if others.iter().all(leaves_out) => {
+            format!("Every alternative leaves out jobs, so that none is an answer; the mean wait was {was}.")
         }
-        None => {
-            let which = if others.iter().all(|other| runs_every_job(&other)) { "" } else { " that run every job" };
-            format!("None of the alternatives{which} would clearly have shortened the mean wait of {}.", duration(was))
+        _ if others.iter().all(is_unsure) => {
+            format!("The past is too short to tell which alternative is better; the mean wait was {was}.")
+        }
+        _ => {
+            let which = if others.iter().any(leaves_out) { " that run every job" } else { "" };
+            format!("None of the alternatives{which} would clearly have shortened the mean wait of {was}.")
         }
     }
 }
@@ -54,7 +94,6 @@ fn best_of(outcomes: &[Outcome]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::whatif::Difference;
     use rota_report::Summary;
 
     /// An alternative in which jobs waited so long, with its change against the past: mean, low and high.
@@ -80,7 +119,7 @@ mod tests {
         let expected = "sjf: the mean wait would have been 50.0 s instead of 100.0 s (50 % less; between 40.0 s and 60.0 s less, with 95 %).";
         assert_eq!(said, expected);
         let unclear = "None of the alternatives would clearly have shortened the mean wait of 100.0 s.";
-        assert_eq!(best_of(&[past(), unsure()]), unclear);
+        assert_eq!(best_of(&[past(), unsure(), unsure()]), unclear);
         assert_eq!(best_of(&[past(), unsure(), outcome("a few jobs", 10.0, -90.0, None)]), unclear);
     }
 
@@ -104,7 +143,7 @@ mod tests {
         let none = "None of the alternatives that run every job would clearly have shortened the mean wait of 100.0 s.";
         assert_eq!(best_of(&[past(), fewer(), worse]), none);
         let every = "Every alternative leaves out jobs, so that none is an answer; the mean wait was 100.0 s.";
-        assert_eq!(best_of(&[past(), fewer()]), every);
+        assert_eq!(best_of(&[past(), fewer(), fewer()]), every);
     }
 
     #[test]
@@ -122,5 +161,49 @@ mod tests {
         let none = |name: &str| Outcome { summary: Summary::default(), waits_s: Vec::new(), ..outcome(name, 0.0, 0.0, None) };
         let said = "No job of this past starts in the simulation, so that there is no wait to compare.";
         assert_eq!(best_of(&[none("as it was"), none("sjf")]), said);
+    }
+
+    #[test]
+    fn an_only_alternative_is_named() {
+        let said = |other: Outcome| best_of(&[outcome("as it was", 100.0, 0.0, Some((0.0, 0.0))), other]);
+        let unsure = said(outcome("las", 40.0, -60.0, Some((-130.0, 5.0))));
+        assert_eq!(unsure, "las would not clearly have shortened the mean wait of 100.0 s.");
+        let short = said(outcome("las", 40.0, -60.0, None));
+        assert_eq!(short, "The past is too short to tell whether las is better; the mean wait was 100.0 s.");
+        let fewer = said(Outcome { jobs_left_out: 1, ..outcome("-a100:1", 10.0, -20.0, Some((-25.0, -15.0))) });
+        assert_eq!(fewer, "-a100:1 leaves out jobs, so that it is no answer; the mean wait was 100.0 s.");
+        let alone = best_of(&[outcome("as it was", 100.0, 0.0, None)]);
+        assert_eq!(alone, "There is no alternative to compare; the mean wait was 100.0 s.");
+    }
+
+    #[test]
+    fn a_past_without_waits_has_none_to_shorten() {
+        for interval in [None, Some((0.0, 0.0))] {
+            let said = best_of(&[outcome("as it was", 0.0, 0.0, interval), outcome("sjf", 0.0, 0.0, interval)]);
+            assert_eq!(said, "No job waits in the simulated past, so that there is no wait to shorten.");
+        }
+    }
+
+    #[test]
+    fn an_interval_without_width_is_one_figure() {
+        let said =
+            best_of(&[outcome("as it was", 99.0, 0.0, Some((0.0, 0.0))), outcome("sjf", 66.0, -33.0, Some((-33.0, -33.0)))]);
+        assert_eq!(
+            said,
+            "sjf: the mean wait would have been 66.0 s instead of 99.0 s (33 % less; about 33.0 s less, with 95 %)."
+        );
+    }
+
+    #[test]
+    fn a_change_that_the_figures_do_not_show_is_no_answer() {
+        let same = outcome("sjf", 99.999, -0.001, Some((-0.002, -0.0005)));
+        let said = best_of(&[outcome("as it was", 100.0, 0.0, Some((0.0, 0.0))), same]);
+        assert_eq!(said, "sjf would not clearly have shortened the mean wait of 100.0 s.");
+    }
+
+    #[test]
+    fn a_wait_that_is_left_is_not_100_percent_less() {
+        let parts = [0.0004, 0.004, 0.0099, 0.5, 0.994, 0.9951, 0.9999, 1.0].map(percent);
+        assert_eq!(parts, ["0.1 %", "0.4 %", "1 %", "50 %", "99 %", "99.5 %", "99.9 %", "100 %"]);
     }
 }

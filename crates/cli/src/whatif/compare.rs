@@ -10,6 +10,7 @@ use super::words::counted;
 use super::{Outcome, WhatIf};
 use rota_core::{Job, Span};
 use rota_report::{JobOutcome, Summary};
+use std::collections::HashSet;
 
 /// What became of one job of the past, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,7 +84,8 @@ pub fn compare(past: &Past, recorded: &Recorded, choices: &[Alternative], simula
             "an alternative that leaves out jobs is compared by the jobs that are left, and is never the answer".to_owned(),
         );
     }
-    notes.dedup();
+    let mut seen = HashSet::new();
+    notes.retain(|note| seen.insert(note.clone()));
     WhatIf {
         answer: answer(&alternatives, fidelity.is_none().then_some(ran.as_str())),
         source: past.workload.source.clone(),
@@ -110,7 +112,8 @@ fn ran_words(recorded: &Recorded) -> String {
 fn stops(simulated: &Simulated, recorded: &Recorded) -> Option<String> {
     let times = simulated.summary.preemptions;
     let cost = recorded.options.restart.cost.seconds();
-    (times > 0).then(|| format!("jobs are stopped for others {times} times, and each restart costs {cost} s (`--restart-cost`)"))
+    let often = counted(times as usize, "time");
+    (times > 0).then(|| format!("jobs are stopped for others {often}, and each restart costs {cost} s (`--restart-cost`)"))
 }
 
 /// How many of an alternative's jobs never start, among those that start in the past it is compared with.

@@ -169,7 +169,7 @@ mod tests {
         let none_waits = fidelity("fcfs", &jobs(&[(0.0007, 0.0), (0.0006, 0.0), (0.0009, 0.0)])).unwrap();
         assert_eq!((none_waits.error_of_waits, none_waits.distribution_distance), (None, 0.0));
         let one_waits = fidelity("fcfs", &jobs(&[(0.0007, 0.0), (10.003, 10.0), (20.05, 20.0)])).unwrap();
-        assert!(one_waits.distribution_distance.abs() < 1e-12);
+        assert!(one_waits.distribution_distance.abs() < 1e-12, "{one_waits:?}");
     }
 
     #[test]

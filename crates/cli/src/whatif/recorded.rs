@@ -8,16 +8,12 @@ use crate::live::client::Client;
 use crate::live::past;
 use rota_core::{Cluster, Name, Span, Time, Workload};
 use rota_daemon::Outside;
-use rota_daemon::api::{PastJob, SchedulerSettings};
-use rota_engine::MinRun;
-use rota_sim::{Mechanism, Restart, SimOptions};
+use rota_daemon::api::PastJob;
+use rota_sim::{Restart, SimOptions};
 use std::collections::BTreeMap;
 
 /// A start that comes later after everything that could have caused it was not delayed by the daemon: the policy waited.
 const DELAY_MAX_NS: u64 = 1_000_000_000;
-
-/// How long a job runs at the least before it is stopped for others, in restarts, where the daemon's settings do not say.
-const MIN_RUN_RESTARTS: u32 = 10;
 
 /// What is known of the past beside its jobs.
 pub struct Recorded {
@@ -97,8 +93,10 @@ pub fn the_past(args: &WhatIfArgs) -> anyhow::Result<(Past, Recorded)> {
         args.since.as_deref().map(|since| since.parse::<jiff::Timestamp>().map(|moment| moment.to_string())).transpose()?;
     let replay = past::replay(&Client::new(&args.state), since.as_deref())?;
     let not_held = replay.not_held(Outside::Held);
-    let settings =
-        replay.scheduler.ok_or_else(|| anyhow::anyhow!("the daemon is of an older version: restart it with `rota up`"))?;
+    let settings = past::settings_of(&replay)?;
+    let options = past::as_set(settings, restart_cost, args.seed)?;
+    let ran = args.ran.clone().unwrap_or_else(|| settings.policy.clone());
+    let ran_by = if args.ran.is_some() { RanBy::Said } else { RanBy::InForce };
     let waits = replay.jobs.iter().map(|job| Some(Span(job.runs.first()?.start_ns.checked_sub(job.arrived_at_ns)?)));
     let waits = waits.collect();
     let released = replay.jobs.iter().enumerate().filter_map(|(row, job)| Some((row, job.released_at_ns?)));
@@ -121,25 +119,8 @@ pub fn the_past(args: &WhatIfArgs) -> anyhow::Result<(Past, Recorded)> {
         peaks_mib,
         gpus_per_node: args.gpus_per_node,
     };
-    let ran = args.ran.clone().unwrap_or_else(|| settings.policy.clone());
-    let ran_by = if args.ran.is_some() { RanBy::Said } else { RanBy::InForce };
-    let options = as_set(&settings, restart_cost, args.seed)?;
     let notes = replay.left_out.into_iter().chain(not_held).collect();
     Ok((past, Recorded { ran, ran_by, waits, held_until, options, notes }))
-}
-
-/// The options of a simulation that decides as the daemon does.
-fn as_set(settings: &SchedulerSettings, restart_cost: Option<Span>, seed: Option<u64>) -> anyhow::Result<SimOptions> {
-    let set_cost = settings.restart_seconds.and_then(Span::from_seconds);
-    let min_run = settings.min_run_seconds.and_then(Span::from_seconds).map_or(MinRun::Restarts(MIN_RUN_RESTARTS), MinRun::For);
-    let round = settings.round_seconds.and_then(Span::from_seconds);
-    Ok(SimOptions {
-        mechanism: round.map_or(Mechanism::Event, |length| Mechanism::Rounds { length }),
-        seed: seed.unwrap_or(settings.seed),
-        score: settings.place.parse()?,
-        restart: Restart { cost: restart_cost.or(set_cost).unwrap_or_default(), checkpoint: None, min_run },
-        ..SimOptions::default()
-    })
 }
 
 /// How long each job had its GPUs, from the moment that decided its start. The daemon writes an end or an arrival to the disk, decides, and

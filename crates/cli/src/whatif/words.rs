@@ -11,10 +11,14 @@ pub fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Less than this is shown as zero.
+const SHOWN_SECONDS_MIN: f64 = 0.005;
+
 /// A length of time as people say it.
 pub fn duration(seconds: f64) -> String {
     let size = seconds.abs();
     match size {
+        _ if size < SHOWN_SECONDS_MIN => "0.00 s".to_owned(),
         _ if size < 0.95 => format!("{seconds:.2} s"),
         _ if size < 120.0 => format!("{seconds:.1} s"),
         _ if size < 7200.0 => format!("{:.1} min", seconds / 60.0),
@@ -25,7 +29,7 @@ pub fn duration(seconds: f64) -> String {
 
 fn change(difference: &Difference) -> String {
     let Some(mean_s) = difference.mean_s else { return String::new() };
-    let sign = if mean_s > 0.0 { "+" } else { "" };
+    let sign = if mean_s >= SHOWN_SECONDS_MIN { "+" } else { "" };
     match (difference.low_s, difference.high_s) {
         (Some(low), Some(high)) => format!("{sign}{} [{}, {}]", duration(mean_s), duration(low), duration(high)),
         _ => format!("{sign}{}", duration(mean_s)),
@@ -102,4 +106,19 @@ pub fn describe(whatif: &WhatIf) -> String {
     text.push_str("\n\n");
     text.push_str(&whatif.notes.join("\n"));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_is_shown_as_zero_has_no_sign() {
+        let said = |mean_s: f64, low_s: f64, high_s: f64| {
+            change(&Difference { mean_s: Some(mean_s), low_s: Some(low_s), high_s: Some(high_s) })
+        };
+        assert_eq!(said(0.001, -0.002, 0.004), "0.00 s [0.00 s, 0.00 s]");
+        assert_eq!(said(-0.001, -0.02, -0.0), "0.00 s [-0.02 s, 0.00 s]");
+        assert_eq!(said(0.006, 0.005, 300.0), "+0.01 s [0.01 s, 5.0 min]");
+    }
 }

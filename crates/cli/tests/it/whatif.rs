@@ -403,3 +403,30 @@ fn what_is_assumed_is_said() {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
+
+#[test]
+fn a_deadline_moves_with_the_arrival_of_its_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = "arrival_s,duration_s,gpus,deadline_s\n0,600,1,\n1000,100,1,1150\n";
+    let given = trace(folder.path(), rows, "gpu:1");
+    let said: Value = json(&words(&given, &["--arrivals", "2", "--arrivals", "0.5", "--json"]));
+    let missed = |name: &str| named(&said, name)["slo_violations"].as_u64();
+    assert_eq!(missed("as it was"), Some(0));
+    // The second job comes after 500 s, is due after 650 s, and ends after 700 s.
+    assert_eq!(missed("arrivals x 2"), Some(1), "{said:#}");
+    // It comes after 2,000 s and ends after 2,100 s; it is due after 2,150 s.
+    assert_eq!(missed("arrivals x 0.5"), Some(0), "{said:#}");
+}
+
+#[test]
+fn a_note_that_is_true_of_several_alternatives_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = "arrival_s,duration_s,gpus,memory_mib\n0,1000,1,30000\n1,10,1,30000\n";
+    let given = trace(folder.path(), rows, "a100:1");
+    let together = ["--policy", "srtf", "--policy", "fcfs", "--sharing", "on", "--together", "--json"];
+    let said: Value = json(&words(&given, &together));
+    let notes = said["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect::<Vec<_>>();
+    let shared = notes.iter().filter(|note| note.starts_with("GPUs shared by memory: ")).count();
+    assert_eq!(shared, 1, "{notes:#?}");
+    assert!(notes.iter().any(|note| note.contains("jobs are stopped for others 1 time, and")), "{notes:#?}");
+}

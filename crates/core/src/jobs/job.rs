@@ -52,6 +52,7 @@ pub struct Dependency {
 
 /// One job of a workload, as its user gave it. What became of it is a [`crate::JobState`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Job {
     /// Its row in the workload.
     pub id: JobId,

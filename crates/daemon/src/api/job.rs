@@ -68,6 +68,7 @@ impl JobState {
 
 /// A job as its users see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[expect(missing_docs, reason = "the names are the documentation: they are fixed by the interface")]
 pub struct Job {
     pub id: u64,
@@ -94,6 +95,12 @@ pub struct Job {
     pub gpu_indices: Option<Vec<u32>>,
     pub gpu_uuids: Option<Vec<String>>,
     pub gpu_types: Vec<String>,
+    /// Numbers of the only GPUs that the job may have, if it named them.
+    #[serde(default)]
+    pub gpu_ids: Vec<u32>,
+    /// Whether the GPUs of the job may be of several types.
+    #[serde(default)]
+    pub any_type: bool,
     pub memory_mib: Option<u32>,
     pub peak_memory_mib: Option<u64>,
     /// The class that the job's memory is learned under, if it is.

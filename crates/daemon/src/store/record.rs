@@ -320,6 +320,8 @@ impl JobRecord {
             gpu_indices: has_gpus.then(|| self.gpu_indices.clone()),
             gpu_uuids: has_gpus.then(|| self.gpu_uuids.clone()),
             gpu_types: ask.gpu_types.clone(),
+            gpu_ids: ask.gpu_ids.clone(),
+            any_type: ask.any_type,
             memory_mib: self.memory(),
             peak_memory_mib: self.peak_memory_mib,
             profile: self.spec.profile.clone(),

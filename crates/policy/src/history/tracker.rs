@@ -292,13 +292,24 @@ impl Tracker {
         self.crossings = kept.filter_map(|Reverse((at, job))| Some(Reverse((at, rows.new_of(job)?)))).collect();
     }
 
-    /// Beliefs of kinds without a job are found again when they are needed.
+    /// Drops the kinds without a job. A kind is made anew when another job of it comes, and then its belief, too.
     fn forget_unused(&mut self) {
-        let mut is_used = vec![false; self.kinds.len() + 1];
-        self.jobs.iter().for_each(|track| is_used[track.kind as usize] = true);
-        for (kind, _) in self.kinds.iter_mut().zip(&is_used[1..]).filter(|(_, is_used)| !**is_used) {
-            kind.known = None;
+        let mut numbers = vec![0; self.kinds.len() + 1];
+        self.jobs.iter().for_each(|track| numbers[track.kind as usize] = 1);
+        numbers[0] = 0;
+        let mut number = 0;
+        self.kinds.retain(|_| {
+            number += 1;
+            numbers[number] > 0
+        });
+        let mut next = 0;
+        for number in numbers.iter_mut().filter(|number| **number > 0) {
+            next += 1;
+            *number = next;
         }
+        self.jobs.iter_mut().for_each(|track| track.kind = numbers[track.kind as usize]);
+        // It is filled again when the next job comes.
+        self.kind_of = HashMap::new();
     }
 
     /// How much was learned so far; changes with everything learned.
@@ -364,5 +375,27 @@ mod tests {
         assert_eq!(tracker.history().ended(), 1);
         assert_eq!(tracker.history().belief(&lineage), expected.belief(&lineage));
         assert_eq!(tracker.taught_by_ended().belief(&lineage), expected.belief(&lineage), "it is over");
+    }
+
+    #[test]
+    fn kinds_without_a_job_are_dropped() {
+        let mut tracker = Tracker::default();
+        for user in 1..=4 {
+            let traits = JobTraits { user, gpus: 1, ..JobTraits::default() };
+            tracker.history.ran(&traits, 100.0 * user as f64, true);
+            let lineage = tracker.history.lineage(&traits);
+            tracker.kinds.push(Kind { lineage, is_of_one_user: user > 2, known: None });
+        }
+        // Two jobs are of the third kind; the last has not arrived.
+        let tracks = [1, 2, 3, 4, 3, 0].map(|kind| Track { kind, ..Track::default() });
+        tracker.jobs = tracks.to_vec();
+        let lineages = [2, 1, 2].map(|kind: usize| tracker.kinds[kind].lineage.clone());
+        let beliefs = [2, 1, 4].map(|job| tracker.belief(JobId(job)).cloned());
+        tracker.renumber(&Renumbering::keeping(6, |job| [1, 2, 4, 5].contains(&job.0)));
+        assert_eq!(tracker.kinds(), 2);
+        let kept = [1, 0, 2].map(|job| tracker.kinds[tracker.jobs[job].kind as usize - 1].lineage.clone());
+        assert_eq!(kept, lineages);
+        assert_eq!([1, 0, 2].map(|job| tracker.belief(JobId(job)).cloned()), beliefs);
+        assert_eq!([0, 1, 2, 3].map(|job| tracker.alike(JobId(job))), [None, Some(1), Some(1), None]);
     }
 }

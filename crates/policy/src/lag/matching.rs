@@ -5,6 +5,7 @@
 //! Prices on the types find the assignment. A job that would have to restart must be worth more than one that runs on.
 
 use super::alike::Alike;
+use super::per_shape::PerShape;
 use super::strictness::Strictness;
 use super::weight::{GittinsTable, Knowledge, Memo, Turn, worth};
 use crate::history::{Tracker, attained_seconds};
@@ -12,7 +13,8 @@ use crate::params::{Param, Params, PolicyError};
 use crate::watch::{Watch, size};
 use crate::{Context, Policy};
 use rota_core::{
-    Bound, GpuTypeId, JobId, Name, Preempt, Renumbering, RestartCost, RestartCosts, Shape, Snapshot, Span, Target, Time, Wish,
+    Bound, GpuTypeId, JobId, Name, Preempt, Renumbering, RestartCost, RestartCosts, Shape, ShapeId, Snapshot, Span, Target, Time,
+    Wish,
 };
 use rota_solver::match_prices::{Matcher, Matching};
 use serde::{Deserialize, Serialize};
@@ -69,6 +71,10 @@ struct Lag {
     /// Lists to fill again.
     #[serde(skip)]
     spare: Spare,
+    #[serde(skip)]
+    rates: PerShape<f64>,
+    #[serde(skip)]
+    speeds: PerShape<ShapeSpeeds>,
 }
 
 /// A matching that counts for nothing any more: a copy need not have it.
@@ -115,7 +121,7 @@ struct Row {
     has_gpus: bool,
     /// The type it runs on.
     here: Option<GpuTypeId>,
-    shape: u32,
+    shape: ShapeId,
     gpus: u32,
     size: f64,
     kind: Name,
@@ -132,7 +138,7 @@ impl Row {
             is_known: true,
             has_gpus: view.state.phase.has_gpus(),
             here: snapshot.type_now(job),
-            shape: bound.shape_of[job.index()].index() as u32,
+            shape: bound.shape_of[job.index()],
             gpus: view.job.gpus,
             size: size(&bound.shapes[bound.shape_of[job.index()].index()]),
             kind: view.job.kind,
@@ -144,10 +150,20 @@ impl Row {
 }
 
 /// What the jobs of one shape have in common.
+#[derive(Clone, Copy)]
 struct ShapeSpeeds {
     /// The mean speed over the cluster.
     mean: f64,
     best: f64,
+}
+
+impl ShapeSpeeds {
+    /// `total` is the number of all GPUs.
+    fn of(shape: &Shape, speeds: &[f64], capacities: &[f64], total: f64) -> Self {
+        let types = || shape.types.iter().map(GpuTypeId::index);
+        let mean = types().map(|index| speeds[index] * capacities[index]).sum::<f64>() / total;
+        Self { mean, best: types().map(|index| speeds[index]).fold(0.0, f64::max) }
+    }
 }
 
 impl Lag {
@@ -176,29 +192,13 @@ impl Lag {
             return;
         }
         let jobs = self.watch.active.len() as f64;
-        let rates = snapshot
-            .bound
-            .shapes
-            .iter()
-            .map(|shape| private_rate(shape, snapshot.bound, &self.watch.capacities, jobs))
-            .collect::<Vec<_>>();
         for &job in &self.watch.active {
             let row = &self.rows[job.index()];
-            self.due_seconds[job.index()] += seconds * row.weight * rates[row.shape as usize];
+            let shape = &snapshot.bound.shapes[row.shape.index()];
+            let rate = self.rates.get(row.shape, || private_rate(shape, snapshot.bound, &self.watch.capacities, jobs));
+            self.due_seconds[job.index()] += seconds * row.weight * rate;
         }
-    }
-
-    /// Mean and best speeds of every shape.
-    fn shape_speeds(&self, bound: &Bound) -> Vec<ShapeSpeeds> {
-        let capacities = &self.watch.capacities;
-        let total = capacities.iter().sum::<f64>().max(1.0);
-        let of = |shape: &Shape| {
-            let speeds = &bound.speeds[shape.speeds as usize];
-            let types = || shape.types.iter().map(GpuTypeId::index);
-            let mean = types().map(|index| speeds[index] * capacities[index]).sum::<f64>() / total;
-            ShapeSpeeds { mean, best: types().map(|index| speeds[index]).fold(0.0, f64::max) }
-        };
-        bound.shapes.iter().map(of).collect()
+        self.rates.clear();
     }
 
     /// Finds how far behind jobs are that are alike.
@@ -218,8 +218,8 @@ impl Lag {
 
     /// Finds the worth of jobs on each type, 0 where they cannot be. `jobs` come with their places in the list.
     fn find_values(&mut self, jobs: impl Iterator<Item = (usize, JobId)>, snapshot: &Snapshot<'_>, values: &mut [f64]) {
-        let of_shapes = self.shape_speeds(snapshot.bound);
         let types = self.watch.capacities.len();
+        let total = self.watch.capacities.iter().sum::<f64>().max(1.0);
         // Most jobs lose the same by a restart.
         let bonus_of = |cost: Span, tick: Span| (2.0 * cost.seconds() / tick.seconds()).min(STAY_BONUS_MAX);
         let mut bonus = (Span::ZERO, bonus_of(Span::ZERO, self.tick));
@@ -228,8 +228,9 @@ impl Lag {
             if !row.is_known {
                 row.look(job, snapshot);
             }
-            let (shape, of_shape) = (&snapshot.bound.shapes[row.shape as usize], &of_shapes[row.shape as usize]);
+            let shape = &snapshot.bound.shapes[row.shape.index()];
             let speeds = &snapshot.bound.speeds[shape.speeds as usize];
+            let of_shape = self.speeds.get(row.shape, || ShapeSpeeds::of(shape, speeds, &self.watch.capacities, total));
             if row.has_gpus {
                 row.done_seconds = snapshot.view(job).done().at_speed(of_shape.best).seconds();
             }
@@ -257,6 +258,7 @@ impl Lag {
                 *value = if is_usable { turn * speed / of_shape.mean * bonus } else { 0.0 };
             }
         }
+        self.speeds.clear();
     }
 
     /// Whether only jobs that changed can be worth more or less than in the last matching: it was made at this moment, from the same
@@ -386,6 +388,7 @@ impl Policy for Lag {
         self.watch.renumber(rows);
         rows.keep(&mut self.due_seconds);
         self.rows.clear();
+        self.alike = Alike::default();
         self.matched = Matched::default();
         if let Knowledge::History(tracker) = &mut self.knowledge {
             tracker.renumber(rows);
@@ -410,6 +413,8 @@ fn lag(params: &Params<'_>, knowledge: Knowledge) -> Result<Box<dyn Policy>, Pol
         restarts: Default::default(),
         matched: Matched::default(),
         spare: Spare::default(),
+        rates: PerShape::default(),
+        speeds: PerShape::default(),
     }))
 }
 

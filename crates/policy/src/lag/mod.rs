@@ -2,5 +2,6 @@
 
 mod alike;
 pub(crate) mod matching;
+mod per_shape;
 pub(crate) mod strictness;
 pub(crate) mod weight;

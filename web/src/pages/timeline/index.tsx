@@ -3,11 +3,11 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { call } from "../../api/client";
 import type { Timeline } from "../../api/contract";
-import { changes, jobs, now, predictions } from "../../live/store";
+import { changes, jobs, now, predictions, status } from "../../live/store";
 import { colourOfJob, colourOfName, inkOn } from "../../logic/colours";
 import { clockOf, dayOf, duration, percent, plural } from "../../logic/format";
 import { type Bar, busyPart, layOut } from "../../logic/lanes";
-import { plansByGpu, restOf, waitingPlans } from "../../logic/planned";
+import { openGpus, plansByGpu, restOf, waitingPlans } from "../../logic/planned";
 import { fittedTo, RIM, RIM_WITH_PLANS, spanOf, upToNow, type View } from "../../logic/view";
 import { useAnswer, useSettled } from "../../parts/answer";
 import { watchWidth } from "../../parts/canvas";
@@ -108,12 +108,12 @@ export function TimelinePage() {
   const state = useRef({ view, isLive });
   // What is expected moves with the present; a few seconds are soon enough.
   const soon = Math.floor(now.value / 3_000) * 3_000;
-  const [listed, predicted] = [jobs.value, predictions.value];
+  const [listed, predicted, machine] = [jobs.value, predictions.value, status.value?.gpus];
   const plans = useMemo(() => {
     if (!timeline) return [];
     const rest = restOf(timeline.bars, listed ?? [], soon);
-    return [...rest, ...waitingPlans(timeline.gpus, listed ?? [], predicted, rest, soon)];
-  }, [timeline, listed, predicted, soon]);
+    return [...rest, ...waitingPlans(openGpus(timeline.gpus, machine), listed ?? [], predicted, rest, soon)];
+  }, [timeline, listed, predicted, machine, soon]);
   const rim = useRef(RIM);
   rim.current = plans.length > 0 ? RIM_WITH_PLANS : RIM;
   const busy = useMemo(() => rows.map((row) => busyPart(row, settled.from, Math.min(settled.to, Date.now()))), [rows, settled]);

@@ -18,6 +18,7 @@ Examples:
   rota submit --memory auto python small.py               the same, by what it took before
   rota submit -n bert --param lr=0.1,0.01 --param seed=1,2 python train.py --lr {lr} --seed {seed}
   rota submit --array 0-9 --after 17 python eval.py --fold {index}
+  rota submit --dry-run -g 4 torchrun …                   when would it start? Submits nothing
   rota run nvidia-smi                                     wait, show the output, exit with its code
 
 Options of Rota come before the program; what follows the program belongs to it. `--` before the program is accepted.")]
@@ -302,6 +303,23 @@ pub struct JobArgs {
     #[command(flatten)]
     pub state: StateArgs,
     /// The job, or a group as group:7
+    #[arg(value_name = "JOB", value_parser = job_word)]
+    pub job: JobWord,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `rota explain`.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  rota explain 17                what keeps job 17 waiting, and what would start it sooner
+  rota explain 17 --json         the same for programs")]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// The number of the job
     #[arg(value_name = "JOB", value_parser = job_word)]
     pub job: JobWord,
     /// Print JSON

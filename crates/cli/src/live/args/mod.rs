@@ -13,7 +13,7 @@ pub use cluster::{NodeArgs, NodeVerb, WorkerArgs};
 pub use daemon::{BackupArgs, DownArgs, PlainArgs, RestoreArgs, StateArgs, UpArgs};
 pub use demo::DemoArgs;
 pub use duration::{duration, gpu_mebibytes, mebibytes, moment};
-pub use jobs::{BatchArgs, JobArgs, LogsArgs, Memory, PriorityArgs, QueueArgs, SubmitArgs, WaitArgs};
+pub use jobs::{BatchArgs, ExplainArgs, JobArgs, LogsArgs, Memory, PriorityArgs, QueueArgs, SubmitArgs, WaitArgs};
 pub use machine::{
     ClaimArgs, ClaimModeWord, ClaimNames, HistoryArgs, HistoryVerb, ProfilesArgs, RecordArgs, ReportArgs, TopArgs,
 };

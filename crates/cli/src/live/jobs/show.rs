@@ -2,7 +2,7 @@
 
 use super::group::show_group;
 use super::select::{Purpose, select};
-use crate::live::args::{JobArgs, JobWord, LogsArgs, SelectArgs};
+use crate::live::args::{ExplainArgs, JobArgs, JobWord, LogsArgs, SelectArgs};
 use crate::live::client::Client;
 use crate::live::text::{clock_time, command_line, seconds_text, with_local_times};
 use crate::output;
@@ -16,7 +16,7 @@ pub fn show(args: &JobArgs) -> anyhow::Result<()> {
     if let JobWord::Group(group) = args.job {
         return show_group(&client, group, args.json);
     }
-    let job: Job = client.get(&format!("/api/v1/jobs/{}", one(args)?))?;
+    let job: Job = client.get(&format!("/api/v1/jobs/{}", one(&args.job)?))?;
     if args.json {
         return output::print_json(&job);
     }
@@ -58,8 +58,8 @@ pub fn show(args: &JobArgs) -> anyhow::Result<()> {
 }
 
 /// Prints why a job waits.
-pub fn explain(args: &JobArgs) -> anyhow::Result<()> {
-    let why: Explanation = Client::new(&args.state).get(&format!("/api/v1/jobs/{}/explain", one(args)?))?;
+pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
+    let why: Explanation = Client::new(&args.state).get(&format!("/api/v1/jobs/{}/explain", one(&args.job)?))?;
     if args.json {
         return output::print_json(&why);
     }
@@ -100,8 +100,8 @@ pub fn counterfactual_lines(found: &[Counterfactual]) -> Vec<String> {
 }
 
 /// The one job that is meant.
-fn one(args: &JobArgs) -> anyhow::Result<u64> {
-    match args.job {
+fn one(job: &JobWord) -> anyhow::Result<u64> {
+    match *job {
         JobWord::Job(id) => Ok(id),
         JobWord::Range(..) | JobWord::Group(_) => bail!("name one job by its number; `rota show group:7` shows a group"),
     }

@@ -2,6 +2,8 @@
 
 mod facts;
 mod history;
+mod settings;
 pub mod speeds;
 
 pub use history::{history, replay, report};
+pub use settings::{as_set, settings_of};

@@ -8,7 +8,6 @@ use crate::output;
 use crate::whatif::out_file::OutFile;
 use rota_core::{Bound, Span, ThroughputTable, Time};
 use rota_daemon::Outside;
-use rota_daemon::api::Status;
 use rota_forecast::{Accuracy, ForecastOptions, Outcome, Score, ScoreOptions};
 use rota_sim::{Restart, SimOptions};
 use std::sync::Arc;
@@ -19,9 +18,7 @@ const SAMPLED: usize = 500;
 /// Scores and prints.
 pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     let csv = args.csv.as_deref().map(OutFile::create).transpose()?;
-    let Past { bound, table, policy } = past_jobs(args)?;
-    let restart = Restart { cost: Span::from_seconds(args.restart_cost).unwrap_or_default(), ..Restart::default() };
-    let options = SimOptions { restart, ..SimOptions::default() };
+    let Past { bound, table, policy, options } = past_jobs(args)?;
     let every = args.every.unwrap_or_else(|| (bound.jobs.len() / SAMPLED).max(1) as u32);
     if args.every.is_none() && every > 1 {
         output::remark(&format!("one in {every} of the jobs that have to wait is predicted; `--every 1` predicts all"));
@@ -49,31 +46,35 @@ pub fn run(args: &PredictArgs) -> anyhow::Result<()> {
     printed
 }
 
-/// The jobs, the speeds and the policy: of a trace, or of this site's past.
+/// The jobs, the speeds, the policy and how the scheduler is set: of a trace, or of this site's past.
 struct Past {
     bound: Arc<Bound>,
     table: ThroughputTable,
     policy: String,
+    options: SimOptions,
 }
 
 fn past_jobs(args: &PredictArgs) -> anyhow::Result<Past> {
+    let restart_cost = args.restart_cost.and_then(Span::from_seconds);
     if let (Some(trace), Some(cluster)) = (&args.trace, &args.cluster) {
         let table = inputs::load_table(None)?;
         let loaded = inputs::load_trace(trace, &ReadArgs { format: args.format.clone(), skip_bad: args.skip_bad }, &table)?;
         let cluster = inputs::load_cluster(cluster, args.gpus_per_node)?;
         let bound = inputs::bind(loaded.workload, cluster, &table, args.skip_bad)?;
         let policy = args.policy.clone().unwrap_or_else(|| "lag-match".to_owned());
-        return Ok(Past { bound, table, policy });
+        let restart = Restart { cost: restart_cost.unwrap_or_default(), ..Restart::default() };
+        return Ok(Past { bound, table, policy, options: SimOptions { restart, ..SimOptions::default() } });
     }
-    let client = Client::new(&args.state);
-    let status: Status = client.get("/api/v1/status")?;
-    let replay = past::replay(&client, None)?;
+    let replay = past::replay(&Client::new(&args.state), None)?;
+    let settings = past::settings_of(&replay)?;
+    let options = past::as_set(settings, restart_cost, None)?;
+    let policy = args.policy.clone().unwrap_or_else(|| settings.policy.clone());
     for left_out in replay.left_out.iter().chain(&replay.not_held(Outside::Ignored)) {
         output::remark(left_out);
     }
     let table = ThroughputTable::default();
     let bound = inputs::bind(replay.workload, replay.cluster, &table, true)?;
-    Ok(Past { bound, table, policy: args.policy.clone().unwrap_or(status.policy) })
+    Ok(Past { bound, table, policy, options })
 }
 
 /// Every prediction beside what happened. Times are seconds since the beginning of the trace; what is not known is left empty.

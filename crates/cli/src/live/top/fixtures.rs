@@ -35,6 +35,8 @@ pub fn job(id: u64, state: JobState, name: &str) -> Job {
         gpu_indices: state.has_gpus().then(|| vec![0]),
         gpu_uuids: None,
         gpu_types: Vec::new(),
+        gpu_ids: Vec::new(),
+        any_type: false,
         memory_mib: None,
         peak_memory_mib: None,
         profile: None,

@@ -129,6 +129,18 @@ fn predictions_are_scored_on_a_trace() {
     assert!((0.0..=1.0).contains(&coverage) && score["bias_s"].is_f64() && score["error_median_s"].is_f64(), "{score:#}");
 }
 
+#[test]
+fn the_own_past_is_scored_as_the_daemon_is_set() {
+    let daemon = Daemon::configured("a100:1", "policy = 'priority:preempt=true'\n[jobs]\nmin_run_seconds = 60.0\n");
+    let first = daemon.shell(&["--preemptible", "--estimate", "2s"], "sleep 1.5");
+    daemon.until_state(first, "running");
+    let second = daemon.shell(&["--priority", "5", "--estimate", "1s"], "true");
+    daemon.wait(&[first, second]);
+    // Without the daemon's settings the second job would stop the first one, and would not wait.
+    let score = daemon.json(&["predict", "--score", "--draws", "20", "--json"]);
+    assert_eq!(score["jobs"].as_u64().unwrap() + score["unknown"].as_u64().unwrap(), 1, "{score:#}");
+}
+
 /// What `rota predict` prints when a daemon answers with these predictions, and with a waiting job when it is asked for one.
 fn predict_of(answer: &str, arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
