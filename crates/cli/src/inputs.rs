@@ -156,7 +156,10 @@ pub fn setting(bound: &Bound, args: &ModelArgs) -> Vec<String> {
 pub fn assumptions(bound: &Bound, args: &ModelArgs, policies: &[String], notes: &[String]) -> anyhow::Result<Vec<String>> {
     let place = if args.mechanism == MechanismWord::Gavel { "Gavel's" } else { &args.place };
     let mut lines = vec![format!("placement: {place}")];
-    lines.extend(known_of_lengths(bound, policies)?);
+    // Gavel's own policies have names of Gavel's, and know what they know there.
+    if args.mechanism != MechanismWord::Gavel {
+        lines.extend(known_of_lengths(bound, policies)?);
+    }
     if let Some(source) = &bound.throughput_source {
         lines.push(format!("speeds of jobs given in steps: {source}"));
     }

@@ -451,6 +451,7 @@ impl Config {
             round_seconds: self.round().map(Span::seconds),
             restart_seconds: self.jobs.restart_seconds,
             min_run_seconds: self.jobs.min_run_seconds,
+            buffer_mib: self.sharing.buffer_mib,
         }
     }
 

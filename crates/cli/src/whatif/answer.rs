@@ -1,17 +1,60 @@
 //! The answer in a sentence: the alternative that would have shortened the mean wait most, if one is clearly better.
 //!
-//! Its figures are those of the table. An alternative that leaves out jobs is never the answer: fewer jobs wait less.
+//! Its figures are those of the table. An alternative that leaves out jobs is never the answer: fewer jobs wait less. Where the simulation
+//! does not repeat what happened, that comes first.
 
 use super::Outcome;
+use super::fidelity::Fidelity;
 use super::intervals::Difference;
-use super::words::duration;
+use super::words::{counted, duration};
 
-/// The answer in a sentence, and in a second one what ran, if it is not recorded when jobs started.
-pub fn answer(outcomes: &[Outcome], unrecorded: Option<&str>) -> String {
+/// With a larger error of waits, as a part of them, the simulation does not fit the past.
+const ERROR_MAX: f64 = 0.5;
+/// Errors of less than this in the mean, in seconds, are no reason for doubt.
+const DOUBT_SECONDS: f64 = 1.0;
+/// With a larger one, the recorded mean wait is said beside the simulated one.
+const ERROR_SAID: f64 = 0.1;
+/// If more of the jobs than this part cannot run as it was, the cluster is not the one that they ran on.
+const LEFT_OUT_MAX: f64 = 0.1;
+
+/// How far the simulated past is that which happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fit<'a> {
+    /// What is known of it; `None` where starts are not recorded.
+    pub fidelity: Option<&'a Fidelity>,
+    /// The policy that ran, in words.
+    pub ran: &'a str,
+    /// The jobs of the past.
+    pub jobs: usize,
+    /// Those that cannot run as it was.
+    pub left_out: usize,
+}
+
+/// The answer in a sentence. What makes it doubtful comes before it; what ran, if it is not recorded when jobs started, after it.
+pub fn answer(outcomes: &[Outcome], fit: Fit<'_>) -> String {
     let said = best_of(outcomes);
-    match unrecorded {
-        Some(ran) => format!("{said} All of it is simulated: it is not recorded when jobs started, and the past goes by {ran}."),
-        None => said,
+    let is_worth_a_word = |found: &&Fidelity| found.error_of_waits.unwrap_or(0.0) * found.wait_mean_recorded_s > DOUBT_SECONDS;
+    let error = fit.fidelity.filter(is_worth_a_word).and_then(|found| found.error_of_waits).unwrap_or(0.0);
+    if fit.left_out as f64 > LEFT_OUT_MAX * fit.jobs as f64 {
+        let left_out = counted(fit.left_out, "job");
+        return format!(
+            "Not to be believed: {left_out} of {} cannot run on these GPUs. Check `--cluster`. By the simulation: {said}",
+            fit.jobs
+        );
+    }
+    match fit.fidelity {
+        None => {
+            format!("{said} All of it is simulated: it is not recorded when jobs started, and the past goes by {}.", fit.ran)
+        }
+        Some(found) if error > ERROR_MAX => format!(
+            "Not to be believed: the simulated mean wait is {}, and {} were recorded. Check `--cluster` and `--ran`. By the simulation: {said}",
+            duration(found.wait_mean_replayed_s),
+            duration(found.wait_mean_recorded_s),
+        ),
+        Some(found) if error > ERROR_SAID => {
+            format!("{said} These waits are simulated; the recorded mean wait is {}.", duration(found.wait_mean_recorded_s))
+        }
+        Some(_) => said,
     }
 }
 
@@ -30,12 +73,13 @@ fn best_of(outcomes: &[Outcome]) -> String {
     let clear = others.iter().filter(|other| other.jobs_left_out == 0).filter(is_clear).filter_map(mean_of);
     match clear.min_by(|one, other| one.1.total_cmp(&other.1)) {
         Some((best, mean)) => format!(
-            "{}: the mean wait would have been {} instead of {} ({} less{}).",
+            "{}: the mean wait would have been {} instead of {} ({} less{}).{}",
             best.name,
             duration(mean),
             duration(was),
             percent((was - mean) / was),
             interval(&best.wait_change),
+            later(&best.jct_change),
         ),
         None => none_of(others, &duration(was)),
     }
@@ -54,6 +98,12 @@ fn percent(part: f64) -> String {
     } else {
         format!("{whole} %")
     }
+}
+
+/// That jobs would have ended later, if they would: on slower GPUs, or stopped more often.
+fn later(change: &Difference) -> String {
+    let shown = change.mean_s.filter(|mean| *mean > 0.0).map(duration).filter(|later| *later != duration(0.0));
+    shown.map(|later| format!(" But jobs would have ended {later} later in the mean.")).unwrap_or_default()
 }
 
 /// By how much less jobs wait, with 95 %; nothing without an interval.
@@ -149,11 +199,47 @@ mod tests {
     #[test]
     fn a_past_without_recorded_starts_says_what_it_goes_by() {
         let outcomes = [outcome("as it was", 100.0, 0.0, Some((0.0, 0.0))), outcome("sjf", 50.0, -50.0, Some((-60.0, -40.0)))];
-        let plain = answer(&outcomes, None);
+        let plain = best_of(&outcomes);
         assert!(plain.ends_with("with 95 %)."), "{plain}");
         let second =
             " All of it is simulated: it is not recorded when jobs started, and the past goes by `fcfs`, which is assumed.";
-        assert_eq!(answer(&outcomes, Some("`fcfs`, which is assumed")), plain + second);
+        let unrecorded = Fit { ran: "`fcfs`, which is assumed", jobs: 3, ..Fit::default() };
+        assert_eq!(answer(&outcomes, unrecorded), plain + second);
+    }
+
+    #[test]
+    fn a_simulation_that_does_not_fit_says_so_first() {
+        let outcomes = [outcome("as it was", 100.0, 0.0, Some((0.0, 0.0))), outcome("sjf", 50.0, -50.0, Some((-60.0, -40.0)))];
+        let plain = best_of(&outcomes);
+        let said = |error_of_waits: f64, left_out: usize| {
+            let found = Fidelity {
+                policy: "fcfs".to_owned(),
+                jobs: 100,
+                start_order: 1.0,
+                error_of_waits: Some(error_of_waits),
+                error_median_s: 0.0,
+                error_p90_s: 0.0,
+                bias_s: 0.0,
+                wait_mean_recorded_s: 900.0,
+                wait_mean_replayed_s: 100.0,
+                distribution_distance: 0.0,
+            };
+            answer(&outcomes, Fit { fidelity: Some(&found), ran: "`fcfs`", jobs: 100, left_out })
+        };
+        assert_eq!(said(0.05, 10), plain);
+        assert_eq!(said(0.3, 0), format!("{plain} These waits are simulated; the recorded mean wait is 15.0 min."));
+        let unfit =
+            "Not to be believed: the simulated mean wait is 100.0 s, and 15.0 min were recorded. Check `--cluster` and `--ran`.";
+        assert_eq!(said(0.8, 0), format!("{unfit} By the simulation: {plain}"));
+        assert!(said(0.0, 11).starts_with("Not to be believed: 11 jobs of 100 cannot run on these GPUs. Check `--cluster`."));
+    }
+
+    #[test]
+    fn an_answer_with_which_jobs_end_later_says_so() {
+        let mut slower = outcome("+k80:3", 50.0, -50.0, Some((-60.0, -40.0)));
+        slower.jct_change.mean_s = Some(1320.0);
+        let said = best_of(&[outcome("as it was", 100.0, 0.0, Some((0.0, 0.0))), slower]);
+        assert!(said.ends_with(" less, with 95 %). But jobs would have ended 22.0 min later in the mean."), "{said}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What each alternative would have changed, job by job, against the simulated past.
 
 use super::alternatives::{Alternative, Past};
-use super::answer::answer;
+use super::answer::{Fit, answer};
 use super::fidelity::{JobWaits, fidelity};
 use super::intervals::{Pieces, difference};
 use super::recorded::{RanBy, Recorded};
@@ -39,6 +39,7 @@ pub fn compare(past: &Past, recorded: &Recorded, choices: &[Alternative], simula
     let arrivals = past.workload.jobs.iter().map(|job| job.arrival.seconds()).collect::<Vec<_>>();
     let pieces = Pieces::of(&arrivals);
     let base = simulated.first().map(|base| times(base, rows)).unwrap_or_default();
+    let base_rows = simulated.first().map_or(0, |base| base.row_of.len());
     let base_left_out = simulated.first().map(|base| base.left_out.clone()).unwrap_or_default();
     let replayed = simulated.first().map(|base| replayed(base, recorded)).unwrap_or_default();
     let fidelity = fidelity(&recorded.ran, &replayed);
@@ -87,7 +88,7 @@ pub fn compare(past: &Past, recorded: &Recorded, choices: &[Alternative], simula
     let mut seen = HashSet::new();
     notes.retain(|note| seen.insert(note.clone()));
     WhatIf {
-        answer: answer(&alternatives, fidelity.is_none().then_some(ran.as_str())),
+        answer: answer(&alternatives, Fit { fidelity: fidelity.as_ref(), ran: &ran, jobs: rows, left_out: rows - base_rows }),
         source: past.workload.source.clone(),
         jobs: rows,
         cluster: past.cluster.describe(),

@@ -91,7 +91,7 @@ pub fn the_past(args: &WhatIfArgs) -> anyhow::Result<(Past, Recorded)> {
     // In UTC: the plus sign of another zone means a space in an address.
     let since =
         args.since.as_deref().map(|since| since.parse::<jiff::Timestamp>().map(|moment| moment.to_string())).transpose()?;
-    let replay = past::replay(&Client::new(&args.state), since.as_deref())?;
+    let replay = past::replay_up_to_now(&Client::new(&args.state), since.as_deref())?;
     let not_held = replay.not_held(Outside::Held);
     let settings = past::settings_of(&replay)?;
     let options = past::as_set(settings, restart_cost, args.seed)?;
@@ -107,18 +107,15 @@ pub fn the_past(args: &WhatIfArgs) -> anyhow::Result<(Past, Recorded)> {
     }
     let held_until = held_until.into_iter().collect();
     let peaks_mib = replay.jobs.iter().map(|job| job.job.peak_memory_mib.and_then(|peak| u32::try_from(peak).ok())).collect();
-    let cluster = args.cluster.as_deref().map(|spec| inputs::load_cluster(spec, args.gpus_per_node)).transpose()?;
+    let cluster = match &args.cluster {
+        Some(spec) => inputs::load_cluster(spec, args.gpus_per_node)?,
+        None => past::given_out(replay.cluster.clone(), settings),
+    };
     let mut workload = replay.workload;
     for (job, length) in workload.jobs.iter_mut().zip(lengths(&replay.jobs)) {
         (job.work, job.fails_at) = (length, job.fails_at.map(|_| length));
     }
-    let past = Past {
-        workload,
-        cluster: cluster.unwrap_or(replay.cluster),
-        table: inputs::load_table(None)?,
-        peaks_mib,
-        gpus_per_node: args.gpus_per_node,
-    };
+    let past = Past { workload, cluster, table: inputs::load_table(None)?, peaks_mib, gpus_per_node: args.gpus_per_node };
     let notes = replay.left_out.into_iter().chain(not_held).collect();
     Ok((past, Recorded { ran, ran_by, waits, held_until, options, notes }))
 }

@@ -16,6 +16,9 @@ pub struct History {
     pub gpus: Vec<Gpu>,
     /// Jobs that are over and were in the queue in the time asked for, in order of arrival.
     pub jobs: Vec<PastJob>,
+    /// Jobs that still run. The last run of each is taken to end now.
+    #[serde(default)]
+    pub running: Vec<PastJob>,
     /// Use and power of the GPUs over that time.
     pub samples: Vec<GpuSample>,
     /// How the scheduler is set.
@@ -24,6 +27,15 @@ pub struct History {
     /// Whether there are earlier jobs than one answer has.
     #[serde(default)]
     pub truncated: bool,
+}
+
+impl History {
+    /// The same history, in which jobs that still run end now: until now they had their GPUs.
+    #[must_use]
+    pub fn up_to_now(mut self) -> Self {
+        self.jobs.append(&mut self.running);
+        self
+    }
 }
 
 /// How the scheduler is set: with the same settings the simulator decides as it does.
@@ -41,6 +53,9 @@ pub struct SchedulerSettings {
     pub restart_seconds: Option<f64>,
     /// How long a job runs at the least before it is stopped for others, where that is set.
     pub min_run_seconds: Option<f64>,
+    /// Memory of each GPU that no job is given, in MiB.
+    #[serde(default)]
+    pub buffer_mib: u32,
 }
 
 /// A job that is over, with all its runs.
@@ -97,7 +112,7 @@ pub struct PastRun {
     /// The part of the job's run time until then whose work it kept, 0 to 1. Missing where an earlier version wrote the run down.
     #[serde(default)]
     pub kept_part: Option<f64>,
-    /// How it ended: `finished`, `failed`, `preempted`, `evicted`, `retried`, `cancelled`, `lost`.
+    /// How it ended: `finished`, `failed`, `preempted`, `evicted`, `retried`, `cancelled`, `lost`; or that it did not: `running`.
     pub end: String,
 }
 

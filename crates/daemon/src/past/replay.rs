@@ -38,6 +38,9 @@ pub struct Replay {
     pub gpu_uuids: Vec<String>,
 }
 
+/// How a run ended that has not.
+pub(crate) const RUNNING: &str = "running";
+
 /// What becomes of jobs that waited for jobs that are not in the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
@@ -89,12 +92,18 @@ impl Replay {
             workload.push(entry);
         }
         workload.finish();
+        let running = jobs.iter().filter(|job| job.runs.last().is_some_and(|run| run.end == RUNNING)).count();
+        let running = match running {
+            0 => None,
+            1 => Some("1 job still runs: here it ends now".to_owned()),
+            _ => Some(format!("{running} jobs still run: here they end now")),
+        };
         let earlier = history.truncated.then(|| "left out: earlier jobs, because one answer has only the latest".to_owned());
         let counted = left_out.into_iter().map(|((one, several), count)| match count {
             1 => format!("left out: 1 {one}"),
             _ => format!("left out: {count} {several}"),
         });
-        let left_out = counted.chain(earlier).collect();
+        let left_out = counted.chain(earlier).chain(running).collect();
         Ok(Self { workload, cluster, jobs, left_out, held_until, unknown_ends, zero_ns, scheduler: history.scheduler, gpu_uuids })
     }
 
@@ -151,7 +160,7 @@ fn dependencies(past: &PastJob, rows: &HashMap<u64, JobId>) -> Box<[Dependency]>
 fn job_of(past: &PastJob, zero_ns: u64, workload: &mut Workload) -> Job {
     let work = Span::from_seconds(past.length(|run| run.work_seconds)).unwrap_or_default().max(Span(1));
     let kind = past.ask.job_type.as_deref().or(past.job.name.as_deref());
-    let failed = !matches!(past.runs.last().map(|run| run.end.as_str()), Some("finished"));
+    let failed = !matches!(past.runs.last().map(|run| run.end.as_str()), Some("finished" | RUNNING));
     Job {
         label: Some(past.job.id.to_string().into()),
         user: workload.names.intern(&past.job.user),
@@ -284,7 +293,7 @@ mod tests {
 
     fn replay(jobs: Vec<PastJob>) -> Replay {
         let (host, gpus, samples) = ("gauss".to_owned(), Vec::new(), Vec::new());
-        Replay::of(History { host, gpus, jobs, samples, scheduler: None, truncated: false }).unwrap()
+        Replay::of(History { host, gpus, jobs, running: Vec::new(), samples, scheduler: None, truncated: false }).unwrap()
     }
 
     #[test]

@@ -111,8 +111,8 @@ mod tests {
             assert!(svg.contains("a&lt;b") && svg.contains("stroke-width=\"2\""));
             assert!(resvg::usvg::Tree::from_str(&svg, &resvg::usvg::Options::default()).is_ok());
         }
-        let waits = wait_distributions("waits", "setting", &["d<e"], &[vec![0.0, 90.0, 86_400.0]]);
-        assert!(waits.contains("d&lt;e") && waits.contains(">1 h<"), "{waits}");
+        let waits = wait_distributions("waits", "setting", &["d<e"], &[vec![0.0, 9.0, 86_400.0]]);
+        assert!(waits.contains("d&lt;e") && waits.contains(">time, logarithmic<"), "{waits}");
         assert!(wait_distributions("waits", "setting", &["d"], &[vec![0.0]]).contains("no job waited"));
         let nothing = [Distribution { name: "a".to_owned(), sample: Sample::default() }];
         assert!(fairness_distribution("t", &nothing).contains("no job completed"));

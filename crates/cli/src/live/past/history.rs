@@ -59,7 +59,18 @@ fn lengths_in_steps(story: &mut Replay, table: &ThroughputTable) {
     }
 }
 
-/// What the daemon remembers, as a workload on the machine it ran on.
+/// What the daemon remembers, as a workload on the machine it ran on. Jobs that still run have their GPUs until now.
+pub fn replay_up_to_now(client: &Client, since: Option<&str>) -> anyhow::Result<Replay> {
+    let mut story = story(fetch(client, since)?.up_to_now())?;
+    let status: Status = client.get("/api/v1/status")?;
+    let waiting = status.waiting + status.held;
+    if waiting > 0 {
+        story.left_out.push(format!("left out: jobs that have not started ({waiting})"));
+    }
+    Ok(story)
+}
+
+/// What the daemon remembers of the jobs that are over, as a workload on the machine it ran on.
 pub fn replay(client: &Client, since: Option<&str>) -> anyhow::Result<Replay> {
     let mut story = story(fetch(client, since)?)?;
     let status: Status = client.get("/api/v1/status")?;

@@ -5,5 +5,5 @@ mod history;
 mod settings;
 pub mod speeds;
 
-pub use history::{history, replay, report};
-pub use settings::{as_set, settings_of};
+pub use history::{history, replay, replay_up_to_now, report};
+pub use settings::{as_set, given_out, settings_of};

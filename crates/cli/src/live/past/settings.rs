@@ -1,6 +1,6 @@
 //! How the daemon's scheduler is set, for simulations of the site's own past.
 
-use rota_core::Span;
+use rota_core::{Cluster, Span};
 use rota_daemon::Replay;
 use rota_daemon::api::SchedulerSettings;
 use rota_engine::MinRun;
@@ -13,6 +13,14 @@ const MIN_RUN_RESTARTS: u32 = 10;
 pub fn settings_of(replay: &Replay) -> anyhow::Result<&SchedulerSettings> {
     let settings = replay.scheduler.as_ref();
     settings.ok_or_else(|| anyhow::anyhow!("the daemon is of an older version: restart it with `rota up`"))
+}
+
+/// The machine as jobs were given it: without the memory that the daemon keeps free on each GPU.
+pub fn given_out(mut cluster: Cluster, settings: &SchedulerSettings) -> Cluster {
+    for kind in &mut cluster.types {
+        kind.memory_mib = kind.memory_mib.saturating_sub(settings.buffer_mib);
+    }
+    cluster
 }
 
 /// The options of a simulation that decides as the daemon does. A restart cost and a seed that are given take the place of the daemon's.

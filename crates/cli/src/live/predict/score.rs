@@ -65,7 +65,7 @@ fn past_jobs(args: &PredictArgs) -> anyhow::Result<Past> {
         let restart = Restart { cost: restart_cost.unwrap_or_default(), ..Restart::default() };
         return Ok(Past { bound, table, policy, options: SimOptions { restart, ..SimOptions::default() } });
     }
-    let replay = past::replay(&Client::new(&args.state), None)?;
+    let replay = past::replay_up_to_now(&Client::new(&args.state), None)?;
     let settings = past::settings_of(&replay)?;
     let options = past::as_set(settings, restart_cost, None)?;
     let policy = args.policy.clone().unwrap_or_else(|| settings.policy.clone());
@@ -73,7 +73,8 @@ fn past_jobs(args: &PredictArgs) -> anyhow::Result<Past> {
         output::remark(left_out);
     }
     let table = ThroughputTable::default();
-    let bound = inputs::bind(replay.workload, replay.cluster, &table, true)?;
+    let cluster = past::given_out(replay.cluster.clone(), settings);
+    let bound = inputs::bind(replay.workload, cluster, &table, true)?;
     Ok(Past { bound, table, policy, options })
 }
 

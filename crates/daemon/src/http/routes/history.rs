@@ -4,12 +4,14 @@ use crate::api;
 use crate::http::privacy::Viewer;
 use crate::http::{Answer, Problem, Site, parse_time};
 use crate::machine::platform::{Caller, Message};
-use crate::store::{Past, StoreError};
+use crate::past::replay::RUNNING;
+use crate::store::record::JobRecord;
+use crate::store::{Archive, Past, StoreError};
 use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -52,40 +54,71 @@ impl Site {
         let from_s = records.iter().map(|record| record.submitted_ns).min().unwrap_or(0) / 1_000_000_000;
         let samples = archive.samples(from_s, crate::clock::wall_ns() / 1_000_000_000)?;
         let jobs = records.into_iter().map(|record| {
-            let (believed_seconds, share_milli, memory_mib) = self.estimates.of(&record);
-            let ask = api::Submit { command: Arc::new(record.command_in_short()), ..(*record.spec.ask).clone() };
             let runs = runs.remove(&record.id).unwrap_or_default();
-            let first_start = runs.first().map(|run| run.start_ns);
-            api::PastJob {
-                job: viewer.job(&record, record.view(&self.settings.state_dir, None, None)),
-                ask: viewer.ask(&record, ask),
-                arrived_at_ns: record.arrived_at,
-                believed_seconds,
-                share_milli,
-                memory_mib,
-                steps: record.progress.steps_told.max(record.progress.step),
-                released_at_ns: releases.get(&record.id).copied().filter(|at| first_start.is_none_or(|start| *at <= start)),
-                awaited_ends_ns: record
-                    .spec
-                    .ask
-                    .after
-                    .iter()
-                    .filter_map(|after| Some((after.id, *ends.get(&after.id)?)))
-                    .collect(),
-                runs,
-            }
+            self.past_job(&record, viewer, runs, releases.get(&record.id).copied(), &ends)
         });
         let jobs = jobs.collect();
+        let running = if before.is_none() { self.running(&archive, viewer)? } else { Vec::new() };
         let view = self.board.read();
         let scheduler = api::SchedulerSettings { policy: view.policy.clone(), ..self.settings.scheduler.clone() };
         Ok(api::History {
             host: self.estimates.host.clone(),
             gpus: viewer.gpus(view.gpus.clone()),
             jobs,
+            running,
             samples,
             scheduler: Some(scheduler),
             truncated,
         })
+    }
+
+    fn past_job(
+        &self,
+        record: &JobRecord,
+        viewer: &Viewer,
+        runs: Vec<api::PastRun>,
+        released_at: Option<u64>,
+        ends: &HashMap<u64, u64>,
+    ) -> api::PastJob {
+        let (believed_seconds, share_milli, memory_mib) = self.estimates.of(record);
+        let ask = api::Submit { command: Arc::new(record.command_in_short()), ..(*record.spec.ask).clone() };
+        let first_start = runs.first().map(|run| run.start_ns);
+        let awaited = record.spec.ask.after.iter().filter_map(|after| Some((after.id, *ends.get(&after.id)?)));
+        api::PastJob {
+            job: viewer.job(record, record.view(&self.settings.state_dir, None, None)),
+            ask: viewer.ask(record, ask),
+            arrived_at_ns: record.arrived_at,
+            believed_seconds,
+            share_milli,
+            memory_mib,
+            steps: record.progress.steps_told.max(record.progress.step),
+            released_at_ns: released_at.filter(|at| first_start.is_none_or(|start| *at <= start)),
+            awaited_ends_ns: awaited.collect(),
+            runs,
+        }
+    }
+
+    /// The jobs that run now, each with a last run that ends now.
+    fn running(&self, archive: &Archive, viewer: &Viewer) -> Result<Vec<api::PastJob>, StoreError> {
+        let running = self.board.read().jobs.values().filter(|record| record.state.has_gpus()).cloned().collect::<Vec<_>>();
+        let mut jobs = Vec::new();
+        for record in running {
+            let (Some(start_ns), Some(started_wall_ns)) = (record.started_at, record.started_ns) else { continue };
+            let ran_ns = u64::try_from(crate::clock::wall_ns() - started_wall_ns).unwrap_or(0).max(1);
+            let mut runs = archive.runs_of(record.id, record.id)?.remove(&record.id).unwrap_or_default();
+            runs.push(api::PastRun {
+                gpu_uuids: record.gpu_uuids.clone(),
+                start_ns,
+                end_ns: start_ns + ran_ns,
+                work_seconds: ran_ns as f64 / 1e9,
+                kept_part: Some(1.0),
+                end: RUNNING.to_owned(),
+            });
+            let released = archive.releases_of(record.id, record.id)?.get(&record.id).copied();
+            let ends = archive.ends_of(record.spec.ask.after.iter().map(|after| after.id))?;
+            jobs.push(self.past_job(&record, viewer, runs, released, &ends));
+        }
+        Ok(jobs)
     }
 }
 
