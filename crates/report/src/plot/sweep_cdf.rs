@@ -112,7 +112,7 @@ mod tests {
             assert!(resvg::usvg::Tree::from_str(&svg, &resvg::usvg::Options::default()).is_ok());
         }
         let waits = wait_distributions("waits", "setting", &["d<e"], &[vec![0.0, 9.0, 86_400.0]]);
-        assert!(waits.contains("d&lt;e") && waits.contains(">time, logarithmic<"), "{waits}");
+        assert!(waits.contains("d&lt;e") && waits.contains(">time (h)<"), "{waits}");
         assert!(wait_distributions("waits", "setting", &["d"], &[vec![0.0]]).contains("no job waited"));
         let nothing = [Distribution { name: "a".to_owned(), sample: Sample::default() }];
         assert!(fairness_distribution("t", &nothing).contains("no job completed"));
