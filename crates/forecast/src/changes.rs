@@ -4,15 +4,19 @@
 //! is changed in place. Every length is the middle of what is believed. A change is listed if no smaller one of its kind starts the job
 //! at once, or, where none does, starts it sooner than it would start as it is.
 
-use crate::starts::Fork;
-use crate::world::{Arrival, ArrivingWorld};
-use crate::{RunLength, starts::FOR_EVER};
+mod kinds;
+mod trial;
+
+pub use kinds::{Change, changed, kinds};
+
+use crate::RunLength;
+use crate::starts::{FOR_EVER, Fork};
+use crate::world::Arrival;
 use rota_core::event::EventKind;
-use rota_core::{DependencyCondition, End, Event, GpuId, JobChange, JobId, MilliGpu, NewJob, Phase, Span, Time};
-use rota_engine::{Engine, Session, State};
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
+use rota_core::{DependencyCondition, End, Event, JobChange, JobId, MilliGpu, NewJob, Phase, Span, Time};
+use rota_engine::Engine;
 use std::sync::Arc;
+use trial::Trial;
 
 /// The number of a job that is submitted in a trial.
 const TRIAL_NUMBER: u64 = u64::MAX;
@@ -20,46 +24,8 @@ const TRIAL_NUMBER: u64 = u64::MAX;
 const DELAYS_MAX: usize = 3;
 /// Delays below this are not worth a word.
 const DELAY_MIN: Span = Span::from_whole_seconds(1);
-/// Changes of one kind that are tried one after the other.
-const STEPS_MAX: usize = 64;
-/// Steps of priority that are tried beside the priorities of other jobs.
-const PRIORITY_STEPS: [i32; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 48, 100, 1000];
 /// Changes of one kind that are run forward where none starts the job at once.
 const LATER_MAX: usize = 2;
-
-/// What a job asks for instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// So many GPUs.
-    Gpus(u32),
-    /// A GPU type that it did not accept.
-    GpuType(Box<str>),
-    /// GPUs of several types together.
-    AnyType,
-    /// The same, where it named the types that it accepts.
-    EveryType,
-    /// Any GPU, where it named some.
-    AnyGpu,
-    /// So much memory on each GPU.
-    MemoryMib(u32),
-    /// A higher priority.
-    Priority(i32),
-}
-
-impl fmt::Display for Change {
-    /// The options of `rota submit` that ask for it.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gpus(gpus) => write!(formatter, "--gpus {gpus}"),
-            Self::GpuType(name) => write!(formatter, "--gpu-type {name}"),
-            Self::AnyType => write!(formatter, "--any-type"),
-            Self::EveryType => write!(formatter, "--any-type without --gpu-type"),
-            Self::AnyGpu => write!(formatter, "without --gpu-ids"),
-            Self::MemoryMib(memory) => write!(formatter, "--memory {memory}"),
-            Self::Priority(priority) => write!(formatter, "--priority {priority}"),
-        }
-    }
-}
 
 /// A change, when the job starts with it, and the jobs that start later because of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,114 +92,6 @@ enum Tried {
     AtOnce(Box<Trial>, Change),
     /// None does; these may start it sooner.
     Later(Vec<Change>),
-}
-
-/// One trial: the fork with a change, on its way forward.
-struct Trial {
-    session: Session<ArrivingWorld>,
-    row: JobId,
-    start: Option<Time>,
-    end: Option<Time>,
-    /// The first starts of other jobs, by row.
-    starts: HashMap<JobId, Time>,
-    /// Other jobs that were stopped and have not started again, with when they were stopped.
-    stopped: HashMap<JobId, Time>,
-    /// How long other jobs have waited after they were stopped.
-    waited_again: HashMap<JobId, Span>,
-    next: Option<Time>,
-    /// Whether nothing happens any more.
-    is_over: bool,
-    decisions: u64,
-    decisions_max: u64,
-    /// Nothing later is looked at.
-    horizon: Time,
-}
-
-impl Trial {
-    fn new(fork: &Fork, session: Session<ArrivingWorld>, row: JobId, decisions_max: u64) -> Self {
-        Self {
-            session,
-            row,
-            start: None,
-            end: None,
-            starts: HashMap::new(),
-            stopped: HashMap::new(),
-            waited_again: HashMap::new(),
-            next: None,
-            is_over: false,
-            decisions: 0,
-            decisions_max,
-            horizon: fork.horizon(),
-        }
-    }
-
-    /// Runs the trial forward as long as `goes_on` is true for the next moment.
-    fn go(&mut self, options: &ChangeOptions<'_>, mut goes_on: impl FnMut(&Self, Time) -> bool) {
-        loop {
-            if self.next.is_none() {
-                let mut told = Vec::new();
-                let moment = self.session.advance(&mut |event| told.push(event.clone()));
-                self.note(&told);
-                let Some(moment) = moment else {
-                    self.is_over = true;
-                    return;
-                };
-                self.next = Some(moment.now);
-            }
-            let Some(now) = self.next.filter(|now| goes_on(self, *now)) else { return };
-            if self.decisions >= self.decisions_max || now >= self.horizon || !(options.has_time)() {
-                return;
-            }
-            let target = self.session.ask();
-            let mut told = Vec::new();
-            self.session.hand_in(&target, &mut |event| told.push(event.clone()));
-            self.note(&told);
-            self.decisions += 1;
-            self.next = None;
-        }
-    }
-
-    fn note(&mut self, told: &[Event]) {
-        for event in told {
-            match &event.kind {
-                EventKind::Started { job, .. } if *job == self.row => {
-                    self.start.get_or_insert(event.time_ns);
-                }
-                EventKind::Started { job, .. } => match self.stopped.remove(job) {
-                    Some(since) => {
-                        let waited = self.waited_again.entry(*job).or_default();
-                        *waited = Span(waited.0 + event.time_ns.since(since).0);
-                    }
-                    None => {
-                        self.starts.entry(*job).or_insert(event.time_ns);
-                    }
-                },
-                EventKind::Ended { job, end, .. } if *job == self.row => {
-                    self.end = Some(event.time_ns).filter(|_| end.is_over()).or(self.end);
-                }
-                EventKind::Ended { job, end, .. } if !end.is_over() => {
-                    self.stopped.insert(*job, event.time_ns);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// How long a job has waited until now after it was stopped.
-    fn waited_again(&self, job: JobId) -> Span {
-        let since = self.stopped.get(&job).map_or(Span::ZERO, |since| self.now().since(*since));
-        Span(self.waited_again.get(&job).copied().unwrap_or_default().0 + since.0)
-    }
-
-    /// The moment up to which the trial was run.
-    fn now(&self) -> Time {
-        self.next.unwrap_or_else(|| rota_engine::World::now(&self.session.world))
-    }
-
-    /// Whether the job got a row: a request that no GPU could ever meet gets none.
-    fn has_row(&self) -> bool {
-        self.session.engine.state.jobs.len() > self.row.index()
-    }
 }
 
 impl Fork {
@@ -486,116 +344,4 @@ impl Fork {
         }
         Trial::new(self, session, JobId::from_index(self.numbers.len()), decisions_max)
     }
-}
-
-/// The request with a change. A gang of fewer GPUs is believed to run longer in proportion.
-pub fn changed(request: &NewJob, change: &Change, options: &ChangeOptions<'_>) -> NewJob {
-    let mut changed = request.clone();
-    let job = &mut changed.job;
-    match change {
-        Change::Gpus(gpus) => {
-            job.work = Span((job.work.0 as f64 * f64::from(job.gpus) / f64::from(*gpus)).min(FOR_EVER.0 as f64) as u64);
-            job.gpus = *gpus;
-        }
-        Change::GpuType(name) => {
-            changed.gpu_types = vec![name.clone()];
-            (job.any_type, job.only) = (false, Box::default());
-        }
-        Change::AnyType => job.any_type = true,
-        Change::EveryType => {
-            job.any_type = true;
-            changed.gpu_types.clone_from(&options.gpu_types);
-        }
-        // A job that names its GPUs takes them whatever their types are; one that does not has GPUs of one type.
-        Change::AnyGpu => (job.only, job.any_type) = (Box::default(), false),
-        Change::MemoryMib(memory) => {
-            job.memory_mib = *memory;
-            job.share = job.share.min(options.share_by_memory.unwrap_or(MilliGpu::WHOLE));
-        }
-        Change::Priority(priority) => job.priority = *priority,
-    }
-    changed
-}
-
-/// The changes that may help, each kind from small to large.
-pub fn kinds(state: &State, subject: &Subject, request: &NewJob, options: &ChangeOptions<'_>) -> Vec<Vec<Change>> {
-    let job = &request.job;
-    let mut kinds = vec![sizes(state, job.gpus).map(Change::Gpus).collect::<Vec<_>>()];
-    let (accepted, others) =
-        options.gpu_types.iter().partition::<Vec<_>, _>(|name| request.gpu_types.is_empty() || request.gpu_types.contains(name));
-    kinds.extend(others.iter().map(|name| vec![Change::GpuType((*name).clone())]));
-    if job.gpus > 1 && !job.any_type && accepted.len() > 1 {
-        kinds.push(vec![Change::AnyType]);
-    }
-    if job.gpus > 1 && !others.is_empty() && options.gpu_types.len() > 1 {
-        kinds.push(vec![Change::EveryType]);
-    }
-    if !job.only.is_empty() {
-        kinds.push(vec![Change::AnyGpu]);
-    }
-    if job.gpus == 1 && options.share_by_memory.is_some() {
-        let (beside_jobs, idle) = memory_left(state);
-        let levels = if job.memory_mib > 0 { &beside_jobs | &idle } else { beside_jobs };
-        let needed = if job.memory_mib > 0 { job.memory_mib } else { u32::MAX };
-        let smaller = levels.into_iter().rev().filter(|left| *left < needed);
-        kinds.push(smaller.take(STEPS_MAX).map(Change::MemoryMib).collect());
-    }
-    kinds.push(priorities(state, subject, job.priority).map(Change::Priority).collect());
-    kinds
-}
-
-/// The memory that is left on GPUs that jobs share, and that of GPUs that are idle, in MiB, without repeats.
-fn memory_left(state: &State) -> (BTreeSet<u32>, BTreeSet<u32>) {
-    let cluster = &state.bound.cluster;
-    let mut taken = vec![Some(0_u32); cluster.gpus.len()];
-    let mut is_idle = vec![true; cluster.gpus.len()];
-    for (index, job) in state.jobs.iter().enumerate().filter(|(_, job)| job.phase.has_gpus()) {
-        let shape = state.bound.shape(JobId::from_index(index));
-        for gpu in &job.gpus {
-            is_idle[gpu.index()] = false;
-            let place = &mut taken[gpu.index()];
-            *place =
-                place.filter(|_| !shape.is_exclusive() && shape.memory_mib > 0).and_then(|sum| sum.checked_add(shape.memory_mib));
-        }
-    }
-    let (mut beside_jobs, mut idle) = (BTreeSet::new(), BTreeSet::new());
-    for (index, taken) in taken.iter().enumerate() {
-        let memory_mib = cluster.type_of(GpuId::from_index(index)).memory_mib;
-        let taken = taken.and_then(|taken| taken.checked_add(state.outside[index].memory_mib));
-        if let Some(left) = taken.and_then(|taken| memory_mib.checked_sub(taken)).filter(|left| *left > 0) {
-            if is_idle[index] {
-                idle.insert(left)
-            } else {
-                beside_jobs.insert(left)
-            };
-        }
-    }
-    (beside_jobs, idle)
-}
-
-/// Smaller gangs, from large to small: at most [`STEPS_MAX`], and these no larger than the GPUs that are idle, where there are so many.
-fn sizes(state: &State, gpus: u32) -> impl Iterator<Item = u32> + use<> {
-    let all = gpus.saturating_sub(1);
-    let largest = if all as usize > STEPS_MAX { idle_gpus(state).clamp(1, all) } else { all };
-    (1..=largest).rev().take(STEPS_MAX)
-}
-
-fn idle_gpus(state: &State) -> u32 {
-    let taken = state.jobs.iter().filter(|job| job.phase.has_gpus()).flat_map(|job| &job.gpus).collect::<HashSet<_>>();
-    (state.bound.cluster.gpus.len() - taken.len()) as u32
-}
-
-/// Priorities above the job's own, from small to large: those that put it beside or before another job that waits or runs, and further
-/// ones, because priority may grow with the time that others have waited.
-fn priorities(state: &State, subject: &Subject, own: i32) -> impl Iterator<Item = i32> + use<> {
-    let is_other = |row: &usize| !matches!(subject, Subject::Waiting(job) if job.index() == *row);
-    let is_there = |phase: Phase| phase == Phase::Waiting || phase.has_gpus();
-    let there = state.jobs.iter().enumerate().filter(|(_, other)| is_there(other.phase)).map(|(row, _)| row);
-    let others = there.filter(is_other).map(|row| state.bound.job(JobId::from_index(row)).priority).collect::<BTreeSet<_>>();
-    if others.is_empty() {
-        return BTreeSet::new().into_iter();
-    }
-    let beside = others.into_iter().flat_map(|priority| [priority, priority.saturating_add(1)]);
-    let above = PRIORITY_STEPS.iter().map(|step| own.saturating_add(*step));
-    beside.chain(above).filter(|priority| *priority > own).collect::<BTreeSet<_>>().into_iter()
 }
