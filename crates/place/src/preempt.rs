@@ -6,6 +6,10 @@ use crate::draft::Draft;
 use crate::queue::{Queue, RankKey};
 use rota_core::{GpuTypeId, JobId, Span, TypeSet};
 
+/// Ranks that are moments are compared as the time left until then. Where two jobs differ by less, none is stopped for the other: a live start
+/// is written down a moment after it was decided, so that a job which has just started seems to need longer than one of the same length.
+const SAME_SECONDS: f64 = 0.01;
+
 /// Starts jobs in rank order, making room where that needs only worse-ranked jobs to stop. What does not fit is passed.
 pub fn fill(queue: &mut Queue, draft: &mut Draft<'_>, running_ranks_count_down: bool) {
     // Ranks of running jobs that are moments count as the time left until then.
@@ -26,7 +30,8 @@ fn make_room(queue: &mut Queue, draft: &mut Draft<'_>, job: JobId, key: RankKey,
 
 fn make_room_on(queue: &mut Queue, draft: &mut Draft<'_>, job: JobId, gpu_type: GpuTypeId, key: RankKey, offset: f64) -> bool {
     let shape = draft.snapshot.bound.shape(job);
-    let worse = queue.running[gpu_type.index()].iter().rev().take_while(|(victim, _)| victim.rank() - offset > key.rank());
+    let least = key.rank() + if offset > 0.0 { SAME_SECONDS } else { 0.0 };
+    let worse = queue.running[gpu_type.index()].iter().rev().take_while(|(victim, _)| victim.rank() - offset > least);
     let mut victims = Vec::new();
     let some_stay =
         draft.snapshot.outside_changes > 0 || draft.snapshot.min_run > Span::ZERO || draft.snapshot.min_run_restarts.is_some();
