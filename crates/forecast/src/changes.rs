@@ -245,7 +245,7 @@ impl Fork {
     /// Runs a trial on until its job has ended, others have its GPUs, and the jobs that were stopped for it run again. Says which jobs start
     /// later than without the change, or wait longer after they were stopped.
     fn costs(&self, mut trial: Trial, change: Change, base: &mut Trial, options: &ChangeOptions<'_>) -> Counterfactual {
-        trial.go(options, |trial, now| trial.end.is_none_or(|end| now <= end) || !trial.stopped.is_empty());
+        trial.go(options, |trial, now| trial.end.is_none_or(|end| now <= end) || trial.has_displaced());
         let last = trial.now();
         base.go(options, |_, now| now <= last);
         let mut delays = Vec::new();

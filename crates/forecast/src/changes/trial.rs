@@ -105,6 +105,11 @@ impl Trial {
         Span(self.waited_again.get(&job).copied().unwrap_or_default().0 + since.0)
     }
 
+    /// Whether a job that was stopped when the job started has not started again. Others may take turns for ever.
+    pub fn has_displaced(&self) -> bool {
+        self.start.is_some_and(|start| self.stopped.values().any(|since| *since == start))
+    }
+
     /// The moment up to which the trial was run.
     pub fn now(&self) -> Time {
         self.next.unwrap_or_else(|| rota_engine::World::now(&self.session.world))
